@@ -1,13 +1,15 @@
 # make demo   compares a private MariaDB with and without Flifo on this machine, in two topologies; takes 8 minutes.
 #             Options: make demo DEMO='--with haproxy --clients 8,512'; see flifo demo --help.
 # make test   checks format, lints and dependencies, and runs all tests.
-# Both install what is missing with apt-get, as root or with sudo; see packaging/install-deps.sh.
+# make package   builds the Debian package in target/package; needs no root. The maintainer is DEBFULLNAME <DEBEMAIL>.
+#             Options: make package REVISION=2.
+# The first two install what is missing with apt-get, as root or with sudo; see packaging/install-deps.sh.
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # What a server makes before its first start is made once for all tests of a run.
 KEPT := $(abspath $(TARGET))/kept-data
 
-.PHONY: demo test
+.PHONY: demo package test
 .NOTPARALLEL:
 
 demo:
@@ -22,3 +24,8 @@ test:
 	PATH="$(abspath $(TARGET))/tools/bin:$$PATH" cargo deny --log-level error check licenses bans sources
 	@rm -rf $(KEPT) && mkdir -p $(KEPT)
 	FLIFO_KEPT_DATA=$(KEPT) cargo test --workspace
+
+package:
+	@cargo build --release --locked --package flifo --package flifo-bench
+	@rm -rf $(TARGET)/package
+	@packaging/package.sh --revision $(or $(REVISION),1) $(TARGET)/release $(TARGET)/package

@@ -53,6 +53,9 @@ check_test() {
     need chromium 'chromium fonts-dejavu-core'
     # What MySQL's own build wants, which the tests fetch where they can.
     need unzip unzip
+    # Judges the units of the package. It starts nothing.
+    need systemd-analyze systemd
+    need objdump binutils
     need_library libaio.so.1 libaio1
     need_library libnuma.so.1 libnuma1
     # A cluster of MariaDB servers.

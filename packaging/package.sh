@@ -3,6 +3,7 @@
 #
 # Usage: package.sh [--revision N] [--unstripped] PROGRAMS FOLDER
 #
+# The maintainer is DEBFULLNAME <DEBEMAIL>, as Debian's own tools have it.
 # PROGRAMS is the folder that has flifo and flifo-bench; the package is made in FOLDER, and its name is printed.
 set -eu
 
@@ -28,6 +29,7 @@ main() {
 
     version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' "$top/Cargo.toml")-$revision
     architecture=$(dpkg --print-architecture)
+    maintainer="${DEBFULLNAME:-The authors of Flifo} <${DEBEMAIL:-flifo@localhost}>"
     # The same programs give the same package.
     SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$top" log -1 --format=%ct 2>/dev/null || echo 0)}
     export SOURCE_DATE_EPOCH
@@ -106,7 +108,7 @@ put_documents() {
         echo
         echo "  * See changelog.gz, which says in a user's words what is new."
         echo
-        echo " -- $(sed -n 's/^Maintainer: //p' "$own/deb/control")  $(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")"
+        echo " -- $maintainer  $(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")"
     } | gzip -9n >"$documents/changelog.Debian.gz"
     # The text of the licence, without its title, in the form of Debian's file.
     sed -n '3,$p' "$top/LICENSE-MIT" | sed 's/^$/./; s/^/ /' >"$tree/licence"
@@ -121,7 +123,7 @@ put_control() {
     mkdir "$tree/DEBIAN"
     size=$(du -k -s --apparent-size "$tree" | cut -f 1)
     libc=$(objdump -T "$tree"/usr/bin/* | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1)
-    sed -e "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@SIZE@/$size/; s/@LIBC@/$libc/" \
+    sed -e "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@SIZE@/$size/; s/@LIBC@/$libc/; s/@MAINTAINER@/$maintainer/" \
         "$own/deb/control" >"$tree/DEBIAN/control"
     for script in postinst prerm postrm; do
         install -m 0755 "$own/deb/$script" "$tree/DEBIAN/$script"

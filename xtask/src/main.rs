@@ -1,5 +1,6 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost | allocations | gate-cost | turn-cost | differ | logins | hostile | rights | rules | servers | set-up`.
+//! bulk | cost | allocations | gate-cost | turn-cost | differ | logins | hostile | rights | rules | servers | set-up |
+//! package`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -15,6 +16,7 @@ mod gate_cost;
 mod hostile;
 mod logins;
 mod matrix;
+mod package;
 mod price;
 mod repository;
 mod rights;
@@ -156,6 +158,11 @@ enum Task {
         #[command(flatten)]
         program: Program,
     },
+    /// Installs the Debian package in fresh trees of Debian releases, in which systemd and MariaDB run.
+    Package {
+        #[command(flatten)]
+        extent: package::Extent,
+    },
     /// Runs little applications of many libraries, and tells which of them share backends, and what
     /// that costs.
     SetUp {
@@ -250,6 +257,7 @@ fn run(task: Task) -> Result<()> {
             let flifo = program.find(&[Way::Pooled])?;
             servers::run(&part, &flifo, &Interrupt::listen()?)
         }
+        Task::Package { extent } => package::run(&extent, &Interrupt::listen()?),
         Task::SetUp { library, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             set_up::run(&library, flifo, &Interrupt::listen()?)

@@ -8,6 +8,7 @@
 pub mod account;
 pub mod arrivals;
 pub mod backend_session;
+pub mod budget;
 pub mod calls;
 pub mod cap;
 pub mod checks;

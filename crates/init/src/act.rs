@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use proxy::Address;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::facts::Facts;
+use crate::facts::{Facts, SYSTEMD};
 use crate::journal::{Done, Journal};
 use crate::server::Administrator;
 use crate::steps::{Owner, Step, drop_account};
@@ -73,6 +73,15 @@ fn carry_out_one(facts: &Facts, step: &Step) -> Result<Vec<Done>, String> {
             write(path, *mode, *owner, text).map_err(|error| error.to_string())?;
             Ok(vec![Done::File(path.clone())])
         }
+        Step::Replace { path, text, before } => {
+            replace(path, text).map_err(|error| error.to_string())?;
+            Ok(vec![Done::Replaced { path: path.clone(), before: (*before).to_owned() }])
+        }
+        Step::Restart => {
+            run("systemctl", ["enable", NAME])?;
+            run("systemctl", ["restart", NAME])?;
+            Ok(Vec::new())
+        }
         Step::Unit { path, text } => {
             write(path, 0o644, Owner::Own, text).map_err(|error| error.to_string())?;
             let started = run("systemctl", ["daemon-reload"])
@@ -112,6 +121,18 @@ fn write(path: &Path, mode: u32, owner: Owner, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     give(path, mode, owner)
+}
+
+/// Writes another text into a file, whose owner and mode stay.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let old = std::fs::metadata(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    chown(&new, Some(old.uid()), Some(old.gid()))?;
+    std::fs::set_permissions(&new, old.permissions())?;
+    std::fs::rename(new, path)
 }
 
 /// Sets owner and mode of a file, whatever the umask is.
@@ -195,6 +216,13 @@ fn undo_one(server: &str, done: &Done) -> Result<Option<String>, String> {
         }
         Done::Folder(path) => remove(path, std::fs::remove_dir(path))?,
         Done::File(path) => remove(path, std::fs::remove_file(path))?,
+        Done::Replaced { path, before } => {
+            replace(path, before).map_err(|error| format!("{}: {error}", path.display()))?;
+            if Path::new(SYSTEMD).is_dir() {
+                run("systemctl", ["try-restart", NAME])?;
+            }
+            format!("{} is as the package installed it", path.display())
+        }
         Done::Socket(path) => {
             // Flifo removes it itself when it ends.
             remove(path, std::fs::remove_file(path))?;

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use proxy::{Address, discover};
 
+use crate::files::PACKAGED_CONFIG;
 use crate::server::Administrator;
-use crate::{InitError, NAME, Wishes};
+use crate::{InitError, Layout, NAME, Wishes};
 
 /// What a set-up goes by.
 #[derive(Clone, Debug)]
@@ -20,15 +21,29 @@ pub struct Facts {
     /// systemd is what starts programs here.
     pub has_systemd: bool,
     pub has_system_user: bool,
+    pub package: Package,
     /// The program that is to be started.
     pub program: std::path::PathBuf,
 }
 
+/// What Flifo's package has installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Package {
+    None,
+    /// A unit, and a configuration that is as it was installed.
+    Installed,
+}
+
+/// It is there while systemd runs.
+pub(crate) const SYSTEMD: &str = "/run/systemd/system";
+
 /// Looks, and changes nothing.
 pub fn look(wishes: &Wishes) -> Result<Facts, InitError> {
     let layout = &wishes.layout;
+    let package = package(layout);
     for path in [layout.journal(), layout.config(), layout.password()] {
-        if path.exists() {
+        let is_packaged = package == Package::Installed && path == layout.config();
+        if path.exists() && !is_packaged {
             return Err(InitError::Exists(path));
         }
     }
@@ -47,13 +62,27 @@ pub fn look(wishes: &Wishes) -> Result<Facts, InitError> {
         is_mariadb: brand.contains("MariaDB"),
         administers: administrator.is_some_and(|mut it| it.makes_accounts()),
         is_root: sys::process::is_root(),
-        has_systemd: Path::new("/run/systemd/system").is_dir(),
+        has_systemd: Path::new(SYSTEMD).is_dir(),
         has_system_user: has_system_user(),
+        package,
         server,
         brand,
         program,
     })
 }
+
+fn package(layout: &Layout) -> Package {
+    let has_unit = layout.unit.is_some() && UNITS.iter().any(|path| Path::new(path).exists());
+    let config = std::fs::read_to_string(layout.config()).unwrap_or_default();
+    match has_unit && config == PACKAGED_CONFIG {
+        true => Package::Installed,
+        false => Package::None,
+    }
+}
+
+/// Where the package's unit is, as a machine with one folder of programs and one with two tell it.
+const UNITS: [&str; 2] =
+    ["/usr/lib/systemd/system/flifo.service", "/lib/systemd/system/flifo.service"];
 
 fn find(wished: Option<&Address>) -> Result<(Address, String), InitError> {
     if let Some(address) = wished {

@@ -52,36 +52,23 @@ password_file = \"{password}\"
     )
 }
 
-/// The systemd unit.
+/// The systemd unit: that of the package, with this program and this configuration.
 pub(crate) fn unit(facts: &Facts, layout: &Layout) -> String {
-    format!(
-        "\
-# Written by `flifo init`.
-[Unit]
-Description=Flifo, a proxy for MySQL and MariaDB that schedules
-After=network-online.target mariadb.service mysql.service
-Wants=network-online.target
-
-[Service]
-ExecStart={program} run --config {config}
-ExecReload=/bin/kill -HUP $MAINPID
-User={NAME}
-RuntimeDirectory={NAME}
-RuntimeDirectoryMode=0755
-LimitNOFILE=1048576
-LimitMEMLOCK=16M
-Restart=on-failure
-# limits.stop, and some more.
-TimeoutStopSec=40
-NoNewPrivileges=yes
-ProtectSystem=full
-ProtectHome=yes
-PrivateTmp=yes
-
-[Install]
-WantedBy=multi-user.target
-",
-        program = facts.program.display(),
-        config = layout.config().display(),
-    )
+    let (program, config) = (&facts.program, layout.config());
+    let unit = PACKAGED_UNIT
+        .replace("/usr/bin/flifo", &program.display().to_string())
+        .replace("/etc/flifo/flifo.toml", &config.display().to_string());
+    let homes = ["/home", "/root", "/run/user"];
+    let unit = match homes.iter().any(|home| program.starts_with(home)) {
+        // Else systemd would hide the program that it is to start.
+        true => unit.replace("ProtectHome=yes", "ProtectHome=read-only"),
+        false => unit,
+    };
+    format!("# Written by `flifo init`.\n{unit}")
 }
+
+/// The unit that the package installs.
+const PACKAGED_UNIT: &str = include_str!("../../../packaging/systemd/flifo.service");
+
+/// The configuration that the package installs, of which nothing is lost if another one takes its place.
+pub(crate) const PACKAGED_CONFIG: &str = include_str!("../../../packaging/deb/flifo.toml");

@@ -25,6 +25,11 @@ pub(crate) enum Done {
     SystemUser(String),
     Folder(PathBuf),
     File(PathBuf),
+    /// A file of the package, and its text of before.
+    Replaced {
+        path: PathBuf,
+        before: String,
+    },
     /// Where Flifo listens: it may be left by one that was killed.
     Socket(PathBuf),
     Unit(PathBuf),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::facts::Facts;
+use crate::facts::{Facts, Package};
 use crate::{Layout, NAME, Wishes, files};
 
 /// One thing that is done, and can be taken back.
@@ -31,6 +31,14 @@ pub enum Step {
         owner: Owner,
         text: String,
     },
+    /// Another text for a file of the package.
+    Replace {
+        path: PathBuf,
+        text: String,
+        before: &'static str,
+    },
+    /// The package's unit, which is started now and at each start of the machine.
+    Restart,
     /// A unit, which is started now and at each start of the machine.
     Unit {
         path: PathBuf,
@@ -102,8 +110,14 @@ pub fn steps(facts: &Facts, wishes: &Wishes, password: &str) -> Vec<Step> {
     }
     let file = |path, text| Step::File { path, mode: 0o640, owner: secret, text };
     steps.push(file(layout.password(), format!("{password}\n")));
-    steps.push(file(layout.config(), files::config(facts, wishes)));
+    let (config, text) = (layout.config(), files::config(facts, wishes));
+    let is_packaged = facts.package == Package::Installed;
+    steps.push(match is_packaged {
+        true => Step::Replace { path: config, text, before: files::PACKAGED_CONFIG },
+        false => file(config, text),
+    });
     match &layout.unit {
+        Some(_) if is_packaged && !facts.starts_itself(layout) => steps.push(Step::Restart),
         Some(path) if !facts.starts_itself(layout) => {
             steps.push(Step::Unit { path: path.clone(), text: files::unit(facts, layout) });
         }
@@ -143,6 +157,12 @@ impl fmt::Display for Step {
                 write!(f, "make the folder {} (mode {mode:o})", path.display())
             }
             Self::File { path, mode, .. } => write!(f, "write {} (mode {mode:o})", path.display()),
+            Self::Replace { path, .. } => {
+                write!(f, "replace {}, which is as the package installed it", path.display())
+            }
+            Self::Restart => {
+                f.write_str("have systemd start the package's unit again, now and with the machine")
+            }
             Self::Unit { path, .. } => {
                 write!(
                     f,
@@ -183,6 +203,7 @@ mod tests {
             is_root: true,
             has_systemd: true,
             has_system_user: false,
+            package: Package::None,
             program: "/usr/bin/flifo".into(),
         }
     }
@@ -213,6 +234,39 @@ mod tests {
                 "write /etc/systemd/system/flifo.service, and have systemd start it now and with the machine",
             ]
         );
+    }
+
+    #[test]
+    fn what_the_package_has_installed_is_used() {
+        let facts = Facts { has_system_user: true, package: Package::Installed, ..facts() };
+        assert_eq!(
+            told(&facts, Layout::of_machine())[2..],
+            [
+                "write /etc/flifo/password (mode 640)",
+                "replace /etc/flifo/flifo.toml, which is as the package installed it",
+                "have systemd start the package's unit again, now and with the machine",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_unit_is_the_packages_with_its_own_program() {
+        let unit = |program: &str| {
+            let facts = Facts { program: program.into(), ..facts() };
+            files::unit(&facts, &Layout::of_machine())
+        };
+        let own = unit("/opt/flifo");
+        let start = "\nExecStart=/opt/flifo run --config /etc/flifo/flifo.toml\n";
+        assert!(own.contains(start) && own.contains("\nProtectHome=yes\n"), "{own}");
+        assert!(!own.contains("/usr/bin/flifo"), "{own}");
+        assert!(unit("/root/target/release/flifo").contains("\nProtectHome=read-only\n"));
+    }
+
+    #[test]
+    fn the_packages_configuration_is_a_good_one() {
+        let (plan, warnings) =
+            proxy::config::parse(files::PACKAGED_CONFIG, "flifo.toml").expect("it is good");
+        assert!(warnings.is_empty() && plan.users.is_empty(), "{warnings:?}");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! What comes out is a [`Plan`]. Nothing here listens, connects or runs.
 
 mod address;
+mod allowance;
 mod check;
 mod difference;
 mod files;
@@ -26,6 +27,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
+pub(crate) use self::allowance::allowance;
 pub(crate) use self::difference::{Change, What, difference};
 pub(crate) use self::in_force::in_force;
 pub(crate) use self::live::Live;

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use crate::admin;
 use crate::admin::reload::Reloader;
 use crate::cluster::servers::Site;
-use crate::config::{Instructions, Listen, Live, Logs, Plan};
+use crate::config::{self, Instructions, Listen, Live, Logs, Plan};
 use crate::dispatch::worker::{Mail, Shared, Worker};
 use crate::frontend::listener::{self, Audience, Listener};
 use crate::frontend::passed::{Passed, PassedError, Purpose};
@@ -220,6 +220,28 @@ fn share_descriptors(plan: &Plan, limit: Option<u64>, servers: usize) -> Descrip
         );
     }
     descriptors
+}
+
+/// Says so if memory is limited for this process, and whether the clients that may come have room in it.
+fn tell_of_memory(plan: &Plan) {
+    let (allowance, workers) = (config::allowance(), plan.worker_count());
+    let Some((memory, clients)) = allowance.memory.zip(allowance.clients(workers)) else { return };
+    let (memory, rooms) = (memory >> 20, allowance.rooms(workers));
+    let commands = ((rooms.short + rooms.long) * workers) >> 20;
+    tracing::info!(
+        memory,
+        commands,
+        "memory is limited (control group); in MiB, with the part for long commands"
+    );
+    if clients < u64::from(plan.clients_max) {
+        tracing::warn!(
+            memory,
+            clients,
+            clients_max = plan.clients_max,
+            "this process may have so many MiB of memory, in which about so many clients have room; raise its limit \
+             (MemoryMax=, resources.limits.memory), or lower clients_max"
+        );
+    }
 }
 
 /// One line that says what runs, since a log may hold the lines of many runs.

@@ -47,6 +47,17 @@ impl Flifo {
         Self::begin(program, rest, folder, &log)
     }
 
+    /// Starts the proxy by a command that is told its arguments: the program itself with another environment, or one that
+    /// becomes it.
+    ///
+    /// # Panics
+    /// If it does not greet in time; with what it logged.
+    pub fn start_by(command: impl Fn() -> Command, rest: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let log = File::create(folder.path().join("log")).expect("a log");
+        Self::begin_as(command, rest, folder, &log)
+    }
+
     /// Starts the proxy with its log on a disk that is always full.
     pub fn start_on_full_disk(rest: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");

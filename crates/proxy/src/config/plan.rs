@@ -9,7 +9,7 @@ mod members;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::account::name::UserName;
@@ -19,6 +19,8 @@ use engine::limit::Rhythm;
 use engine::placement::{Policy, Remedy};
 use sys::cpus::Cpus;
 use wire::auth::{Plugin, Secret, native, sha_crypt};
+
+use super::allowance::allowance;
 
 pub(crate) use self::members::AcceptedClient;
 pub use self::members::{CheckKind, CheckOptions, Freshness, Mode, RouteRule, Routing, ServerRule};
@@ -555,27 +557,13 @@ impl Plan {
 
     /// How many workers there are.
     pub fn worker_count(&self) -> usize {
-        self.workers.map_or_else(workers_of_machine, |workers| workers as usize)
+        self.workers.map_or_else(|| allowance().workers(), |workers| workers as usize)
     }
 }
 
 fn is_default(class: &Class) -> bool {
     class.name == Class::default().name
 }
-
-/// As many workers as suit a machine that they share with the server.
-fn workers_of_machine() -> usize {
-    // Affinity and the quota of a container are in it.
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    if cpus <= 2 {
-        return 1;
-    }
-    let cores = sys::topology::cores_beside_first(Path::new("/sys/devices/system/cpu"));
-    cores.unwrap_or(cpus).min(cpus).min(AUTO_WORKERS_MAX)
-}
-
-/// Four workers feed more statements than the servers that we know can run.
-const AUTO_WORKERS_MAX: usize = 4;
 
 impl Network {
     /// Tells whether an address lies in the range. An IPv4 address that came as IPv6 is the same

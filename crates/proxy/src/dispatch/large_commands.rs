@@ -3,12 +3,12 @@
 //! sent.
 //!
 //! A long command claims room for all of it first ([`engine::claims`]); without room it waits, the rest of it unread in
-//! its client's socket. Some go on to the server in pieces: what is longer than [`LONGEST`], and commands of clients
+//! its client's socket. Some go on to the server in pieces: what is longer than [`Memory::longest`], and commands of clients
 //! that hold a backend of their own anyway, if reading all would tell nothing or there is no room. Those have a slot
 //! for the first piece and the last; see [`crate::dispatch::admit::await_rest`].
 //!
 //! Invariants: what the clients of a worker have sent of long commands that are not on their way is bounded; a client
-//! that sends a part of one has neither a slot nor, up to [`LONGEST`], a backend.
+//! that sends a part of one has neither a slot nor, up to [`Memory::longest`], a backend.
 
 use std::io;
 use std::rc::Rc;
@@ -18,7 +18,6 @@ use wire::frame::{Extent, HEADER};
 use wire::statement::{self, Execute};
 
 use crate::dispatch::client::Client;
-use crate::dispatch::memory::LONGEST;
 use crate::dispatch::prepared;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
@@ -37,7 +36,7 @@ pub(crate) enum Rest {
 
 /// What is to be done with the rest of a command of which a buffer is there, and not all.
 pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: &[u8]) -> Rest {
-    let is_short = extent.payload <= LONGEST;
+    let is_short = extent.payload <= worker.memory.longest();
     // Its next header was awaited, and is there.
     if client.input.reserved.with(|reserved| reserved.whole = extent.len).is_some() {
         return if is_short { Rest::Awaited } else { Rest::Passed };
@@ -55,7 +54,11 @@ pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: 
         return Rest::Passed;
     }
     // What is continued may become as long as can be.
-    let claim = if extent.payload < extent.len - HEADER { LONGEST + PIECE } else { extent.len };
+    let claim = if extent.payload < extent.len - HEADER {
+        worker.memory.longest() + PIECE
+    } else {
+        extent.len
+    };
     let (memory, user) = (&worker.memory, client.user.borrow().clone());
     if let Some(room) = memory.claim(&user, claim, extent.len) {
         client.input.reserved.set(Some(room));

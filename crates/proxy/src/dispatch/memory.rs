@@ -5,24 +5,22 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
+use engine::budget::CommandRooms;
 use engine::claims::Claims;
 use wire::frame::HEADER;
 
 use crate::worker::buffers::PIECE;
 
-/// The longest such payload, in bytes: what drivers that go by the server's `max_allowed_packet` hardly exceed. How
-/// long it takes to judge is bounded by [`wire::text::TOKENS_MAX`], whose list is in none of the rooms: it is gone when the
-/// text has been read.
-pub(crate) const LONGEST: usize = 32 << 20;
-
 /// Commands up to this claim of a room of their own, in bytes, which the longer ones cannot fill.
 const SHORT: usize = 1 << 20;
 
-/// The rooms of a worker, in bytes: for the short ones, and for two of the longest with their headers.
-const ROOMS: [usize; 2] = [16 << 20, 2 * (LONGEST + PIECE)];
-
 /// A worker's memory for long commands.
 pub(crate) struct Memory {
+    /// The longest such payload, in bytes; usually what drivers that go by the server's `max_allowed_packet` hardly
+    /// exceed. How long it takes to judge is bounded by [`wire::text::TOKENS_MAX`], whose list is in none of the rooms:
+    /// it is gone when the text has been read.
+    longest: usize,
+    /// For the short ones, and for two of the longest with their headers.
     rooms: [RefCell<Claims<UserName, Waiter>>; 2],
 }
 
@@ -50,13 +48,18 @@ pub(crate) struct ReservedMemory {
     pub(crate) whole: usize,
 }
 
-impl Default for Memory {
-    fn default() -> Self {
-        Self { rooms: ROOMS.map(|room| RefCell::new(Claims::new(room))) }
-    }
-}
-
 impl Memory {
+    pub(crate) fn new(rooms: CommandRooms) -> Self {
+        let longest = (rooms.long / 2).saturating_sub(PIECE);
+        let rooms = [rooms.short, rooms.long].map(|room| RefCell::new(Claims::new(room)));
+        Self { longest, rooms }
+    }
+
+    /// A longer payload goes on in pieces.
+    pub(crate) const fn longest(&self) -> usize {
+        self.longest
+    }
+
     fn room(&self, claim: usize) -> &RefCell<Claims<UserName, Waiter>> {
         &self.rooms[usize::from(claim > SHORT + HEADER)]
     }
@@ -99,7 +102,7 @@ impl Memory {
 
     /// A claimant that waits is gone.
     pub(crate) fn leave(self: &Rc<Self>, user: &UserName, id: u32) {
-        for (room, claim) in self.rooms.iter().zip([0, LONGEST]) {
+        for (room, claim) in self.rooms.iter().zip([0, usize::MAX]) {
             let left = room.borrow_mut().leave(user, |waiter: &Waiter| waiter.claimant.id() == id);
             if left.is_some() {
                 self.pass_on(claim);
@@ -113,7 +116,7 @@ impl Memory {
         now: Instant,
         max: Duration,
     ) -> Option<(u32, usize, usize)> {
-        self.rooms.iter().zip([0, LONGEST]).find_map(|(room, claim)| {
+        self.rooms.iter().zip([0, usize::MAX]).find_map(|(room, claim)| {
             if !room.borrow().has_waiters() {
                 return None;
             }

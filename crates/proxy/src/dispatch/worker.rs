@@ -28,7 +28,7 @@ use crate::cluster::Cluster;
 use crate::cluster::checks::Checks;
 use crate::cluster::post::{News, Post};
 use crate::cluster::servers::{ServerId, Site};
-use crate::config::{AcceptedClient, Listen, Live, Mode, Plan};
+use crate::config::{AcceptedClient, Listen, Live, Mode, Plan, allowance};
 use crate::dispatch::agenda::Agenda;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Stranded};
@@ -340,7 +340,7 @@ impl Worker {
             clients: RefCell::default(),
             backends: RefCell::default(),
             buffers: Buffers::default(),
-            memory: Rc::default(),
+            memory: Rc::new(Memory::new(allowance().rooms(shared.worker_count()))),
             counters,
             tally: Tally::new(shared.plan().console.digests),
             pace: RefCell::default(),

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use sys::supervisor::{Message, Supervisor};
+use tokio::sync::oneshot;
 
 use crate::config::{Listen, Plan};
 use crate::dispatch::worker::Shared;
@@ -48,24 +49,28 @@ impl Reports {
     /// Tells for ever that the workers are alive, if the supervisor watches.
     pub(crate) async fn beat(&self, shared: &Shared) {
         let Some(rhythm) = self.0.beat() else { return std::future::pending().await };
-        let mut beats = tokio::time::interval(rhythm);
-        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            beats.tick().await;
-            let asked: Vec<_> =
-                (0..shared.worker_count()).map(|worker| shared.ask(worker, |_| ())).collect();
-            for answer in asked {
-                // A worker that has ended is not stuck.
-                let _ = answer.await;
-            }
-            self.tell(Message::Beat);
-        }
+        let ask = || (0..shared.worker_count()).map(|worker| shared.ask(worker, |_| ())).collect();
+        beats(rhythm, ask, || self.tell(Message::Beat)).await;
     }
 
     fn tell(&self, message: Message<'_>) {
         if let Err(error) = self.0.tell(message) {
             tracing::warn!(%error, ?message, "the supervisor (NOTIFY_SOCKET) could not be told");
         }
+    }
+}
+
+/// Tells in this rhythm for ever; each time, all that are asked have answered.
+async fn beats(rhythm: Duration, ask: impl Fn() -> Vec<oneshot::Receiver<()>>, tell: impl Fn()) {
+    let mut beats = tokio::time::interval(rhythm);
+    beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        beats.tick().await;
+        for answer in ask() {
+            // A worker that has ended is not stuck.
+            let _ = answer.await;
+        }
+        tell();
     }
 }
 
@@ -82,7 +87,45 @@ fn line(plan: &Plan, servers: impl Iterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+
     use super::*;
+
+    #[test]
+    fn a_worker_that_does_not_answer_is_waited_for() {
+        let (asked, told) = (Cell::new(0), Cell::new(0));
+        let stuck = RefCell::new(Vec::new());
+        let ask = || {
+            asked.set(asked.get() + 1);
+            let (ends, answers) = oneshot::channel::<()>();
+            let (answer, other) = oneshot::channel();
+            // One worker has ended, the other answers twice.
+            drop(ends);
+            match asked.get() {
+                1 | 2 => answer.send(()).expect("is waited for"),
+                _ => stuck.borrow_mut().push(answer),
+            }
+            vec![answers, other]
+        };
+        let tell = || told.set(told.get() + 1);
+        let is_stuck = async {
+            while stuck.borrow().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            // What the beats would do next, they may.
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async {
+            tokio::select! {
+                () = beats(Duration::from_millis(1), ask, tell) => {}
+                () = is_stuck => {}
+            }
+        });
+        assert_eq!((asked.get(), told.get()), (3, 2));
+    }
 
     #[test]
     fn the_status_says_where_and_in_front_of_what() {

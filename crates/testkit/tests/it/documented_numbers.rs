@@ -23,7 +23,7 @@ const fn entry(document: &'static str, phrase: &'static str, source: Source) -> 
     Entry { document, phrase, source }
 }
 
-const CLAIMS: Source = Code("crates/proxy/src/dispatch/memory.rs", "const LONGEST: usize = ");
+const CLAIMS: Source = Code("crates/engine/src/budget.rs", "const LONGEST: usize = ");
 const PACKET: Source = Code("crates/wire/src/reply.rs", "const CONTROL_MAX: usize = ");
 
 const ENTRIES: &[Entry] = &[

@@ -225,7 +225,18 @@ fn a_disabled_server_refuses_and_an_enabled_one_serves() {
     assert!(begun.elapsed() < Duration::from_secs(60));
     let (head, body) = watched.get("/ready");
     assert!(head.starts_with("HTTP/1.1 503") && body.contains("maintenance"), "{head}\n{body}");
+    let asked = |more: &[&str]| {
+        let address = format!("127.0.0.1:{}", watched.http);
+        let mut command = Command::new(testkit::flifo::program());
+        command.args(["health", "--patience", "5m", "--http", &address]).args(more);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(asked(&[]), (Some(0), String::new()), "its workers answer all the same");
+    let (status, said) = asked(&["--ready"]);
+    assert!(status == Some(69) && said.contains("maintenance"), "{said}");
     console.query("ENABLE").unwrap();
+    assert_eq!(asked(&["--ready"]), (Some(0), String::new()));
     assert_eq!(client.query("SELECT yes"), row("yes"));
     assert!(watched.get("/ready").0.starts_with("HTTP/1.1 200"));
     drop((console, client));
