@@ -141,7 +141,7 @@ mod tests {
             |memory, workers| Allowance { memory, ..Allowance::default() }.clients(workers);
         assert_eq!(clients(None, 4), None);
         assert_eq!(clients(Some(0), 1), Some(0));
-        assert_eq!(clients(Some(128 << 20), 1), Some((128 - 32 - 8 - 32) * 64 + 26));
+        assert_eq!(clients(Some(128 << 20), 1), Some((128 - 32 - 8 - 32) * 64));
         assert!(clients(Some(1 << 30), 1).is_some_and(|it| it > 50_000));
     }
 }

@@ -54,7 +54,7 @@ sh -c 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"' sh "$group" \
     pivot_root . old
     umount -l /old
     hostname tree
-    exec env -i container=flifo PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-target=null </dev/null
+    exec env -i container=flifo PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-target=journal </dev/null
     ' "$tree" >/dev/null || true
 
 # What has ended may be counted for a moment.
