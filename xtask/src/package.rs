@@ -38,6 +38,9 @@ pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
         let mut command = Command::new(repository::root().join("packaging/package.sh"));
         command.args(["--revision", revision]).arg(&extent.programs).arg(&packages);
         command.current_dir(repository::root());
+        // lintian minds an address that there cannot be.
+        let maintainer = std::env::var_os("DEBEMAIL").unwrap_or_else(|| "flifo@example.org".into());
+        command.env("DEBEMAIL", maintainer);
         errand::run("package.sh", command, folder.path(), MINUTES, interrupt, || {})?;
     }
     let mut lintian = Command::new("lintian");

@@ -238,8 +238,8 @@ fn tell_of_memory(plan: &Plan) {
             memory,
             clients,
             clients_max = plan.clients_max,
-            "this process may have so many MiB of memory, in which about so many clients have room; raise its limit \
-             (MemoryMax=, resources.limits.memory), or lower clients_max"
+            "clients_max clients may need more memory than this process may have (MiB): about so many clients have \
+             room; raise its limit (MemoryMax= in its unit, resources.limits.memory of a pod), or lower clients_max"
         );
     }
 }

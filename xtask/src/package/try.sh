@@ -63,10 +63,25 @@ systemctl is-active flifo.service
 [ "$(query 'SELECT 4')" = 4 ]
 [ "$(mariadb --batch --skip-column-names -e "SELECT COUNT(*) FROM mysql.user WHERE User = 'flifo'")" = 0 ]
 
+# Without a server it is started again until there is one. A wrong configuration is not tried again.
+systemctl stop mariadb.service
+if systemctl restart flifo.service; then exit 1; fi
+systemctl start mariadb.service
+for _ in $(seq 60); do
+    if is SubState running; then break; fi
+    sleep 1
+done
+[ "$(query 'SELECT 5')" = 5 ]
+echo '[servr]' >>/etc/flifo/flifo.toml
+if systemctl restart flifo.service; then exit 1; fi
+is ActiveState failed
+sed -i '/servr/d' /etc/flifo/flifo.toml
+systemctl start flifo.service
+
 # By systemd's sockets: a client comes while Flifo does not run, and has it started.
 systemctl stop flifo.service
 systemctl start flifo.socket
-[ "$(query 'SELECT 5')" = 5 ]
+[ "$(query 'SELECT 6')" = 6 ]
 systemctl is-active flifo.service
 systemctl stop flifo.socket flifo.service
 systemctl start flifo.service
