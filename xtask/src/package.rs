@@ -31,7 +31,7 @@ pub(crate) struct Extent {
 pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
     ensure!(sys::process::is_root(), "only root can make a tree of another system and start it");
     let folder = tempfile::tempdir()?;
-    let kept = extent.keep.as_deref().unwrap_or(folder.path());
+    let kept = extent.keep.as_deref().unwrap_or_else(|| folder.path());
     std::fs::create_dir_all(kept)?;
     let packages = folder.path().join("packages");
     for revision in ["1", "2"] {

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 
 use socket2::{Socket, TcpKeepalive, Type};
 
@@ -31,6 +32,11 @@ pub enum PassedError {
         purpose.option()
     )]
     NotNamed { purpose: Purpose, listen: Listen },
+    #[error(
+        "every user of this machine could open the socket {listen}, which was passed for {purpose}, and so change what \
+         Flifo does: its .socket unit must have SocketMode=0600, or 0660 with SocketGroup="
+    )]
+    OpenToAll { purpose: Purpose, listen: Listen },
 }
 
 /// What a passed socket is for.
@@ -81,7 +87,10 @@ impl Passed {
             let kind = |error: io::Error| PassedError::Kind { purpose, why: error.to_string() };
             let socket = Socket::from(socket);
             let listen = address(&socket).map_err(kind)?;
-            Ok((purpose, listen, socket))
+            match is_open_to_all(&listen).map_err(kind)? && purpose != Purpose::Clients {
+                true => Err(PassedError::OpenToAll { purpose, listen }),
+                false => Ok((purpose, listen, socket)),
+            }
         };
         sockets.into_iter().map(read).collect::<Result<_, _>>().map(Self)
     }
@@ -124,6 +133,14 @@ fn address(socket: &Socket) -> io::Result<Listen> {
     tcp.or_else(unix).ok_or_else(unknown)
 }
 
+/// Whether it is a path that every user of the machine may connect to.
+fn is_open_to_all(listen: &Listen) -> io::Result<bool> {
+    match listen {
+        Listen::Unix(path) => Ok(std::fs::metadata(path)?.mode() & 0o002 != 0),
+        Listen::Tcp(_) => Ok(false),
+    }
+}
+
 /// Makes a passed socket like those that Flifo opens: see `listener::bind`.
 fn ready(socket: Socket, listen: &Listen, backlog: u32) -> io::Result<Listener> {
     socket.set_nonblocking(true)?;
@@ -140,7 +157,9 @@ fn ready(socket: Socket, listen: &Listen, backlog: u32) -> io::Result<Listener> 
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
     use std::net::{TcpListener, UdpSocket};
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixListener;
 
     use super::*;
@@ -156,6 +175,12 @@ mod tests {
         let tcp = TcpListener::bind("127.0.0.1:0").expect("binds");
         let client = Listen::Tcp(tcp.local_addr().expect("has one"));
         let unix = UnixListener::bind(&path).expect("binds");
+        let is_open_to = |mode| {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).expect("is its own");
+            let same = unix.try_clone().expect("one more descriptor");
+            read("console", same).is_err_and(|error| error.contains("SocketMode=0600"))
+        };
+        assert!(is_open_to(0o666) && is_open_to(0o622) && !is_open_to(0o660) && !is_open_to(0o600));
         let sockets = vec![("clients".into(), tcp.into()), ("console".into(), unix.into())];
         let mut passed = Passed::read(sockets).expect("both fit");
         assert_eq!(passed.addresses(), [client.clone(), Listen::Unix(path.clone())]);

@@ -1,7 +1,9 @@
 //! Flifo under a supervisor that speaks systemd's protocol: what it is told, and the sockets that it passes.
 
+use std::fs::Permissions;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -98,6 +100,7 @@ fn clients_wait_in_passed_sockets_while_flifo_is_started_again() {
     let (path, config) = (folder.path().join("console.sock"), folder.path().join("flifo.toml"));
     let clients = TcpListener::bind("127.0.0.1:0").unwrap();
     let console = UnixListener::bind(&path).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     let port = clients.local_addr().unwrap().port();
     let text = configuration(server.port(), &format!("listen = [\"127.0.0.1:{port}\"]"), "");
     let outside = format!("[console]\nlisten = [{path:?}]\n[http]\nlisten = []\n");
