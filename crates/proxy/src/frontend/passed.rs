@@ -87,7 +87,7 @@ impl Passed {
             let kind = |error: io::Error| PassedError::Kind { purpose, why: error.to_string() };
             let socket = Socket::from(socket);
             let listen = address(&socket).map_err(kind)?;
-            match is_open_to_all(&listen).map_err(kind)? && purpose != Purpose::Clients {
+            match purpose != Purpose::Clients && is_open_to_all(&listen).map_err(kind)? {
                 true => Err(PassedError::OpenToAll { purpose, listen }),
                 false => Ok((purpose, listen, socket)),
             }
