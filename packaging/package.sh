@@ -114,9 +114,7 @@ put_documents() {
     sed -n '3,$p' "$top/LICENSE-MIT" | sed 's/^$/./; s/^/ /' >"$tree/licence"
     sed -e "/^@MIT@\$/{r $tree/licence" -e 'd}' "$own/deb/copyright" >"$documents/copyright"
     rm "$tree/licence"
-    cp "$own"/systemd/examples/* "$documents/examples/"
-    chmod 644 "$documents"/* "$documents/examples"/*
-    chmod 755 "$documents/examples"
+    install -m 0644 "$own"/systemd/examples/* "$documents/examples/"
 }
 
 put_control() {

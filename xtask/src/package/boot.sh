@@ -11,6 +11,8 @@ tree=$1
 unified=/sys/fs/cgroup
 [ -e $unified/cgroup.controllers ] || unified=$unified/unified
 group=$unified/flifo-tree-$$
+# A trial that was interrupted leaves empty groups behind; those in use cannot be removed.
+find "$unified" -depth -type d -path '*/flifo-tree-*' -exec rmdir {} + 2>/dev/null || true
 mkdir "$group"
 rm -f "$tree/root/status"
 : >"$tree/etc/machine-id"
