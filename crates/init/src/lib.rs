@@ -94,7 +94,8 @@ pub enum InitError {
     #[error("{0}")]
     NoServer(String),
     #[error(
-        "{} is there already: Flifo is set up, or was. To take it back: flifo init --undo",
+        "{} is there already: Flifo is set up, or was. To take it back: flifo init --undo; what you have written yourself, \
+         move away",
         .0.display()
     )]
     Exists(PathBuf),

@@ -109,7 +109,8 @@ if systemctl is-active flifo.service; then exit 1; fi
 [ -e /etc/flifo/flifo.toml ]
 dpkg --install "$newer"
 systemctl is-active flifo.service
-dpkg --purge flifo
+flifo init --yes
+dpkg --purge flifo 2>&1 | grep 'DROP USER flifo@localhost'
 if getent passwd flifo; then exit 1; fi
 left=$(find / -xdev -name '*flifo*' -not -path '/proc/*' -not -path '/root/*' -not -path '/var/log/journal/*')
 [ -z "$left" ]
