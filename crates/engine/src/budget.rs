@@ -10,7 +10,7 @@ pub struct Allowance {
     pub cpus: usize,
     /// So much time of CPUs it may take: 0.5 is half of one. `None` is no quota.
     pub quota: Option<f64>,
-    /// The machine's cores without the first one; `None` if that is not known.
+    /// The physical cores that share a cache with the first one; `None` if that is not known.
     pub cores: Option<usize>,
     /// Bytes of memory. `None` is no limit.
     pub memory: Option<u64>,
