@@ -37,7 +37,10 @@ impl Scene {
         let folder = tempfile::tempdir().expect("a folder");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
         let copy = folder.path().join("flifo");
-        fs::copy(program(), &copy).expect("a copy of the program");
+        // By another process: a descriptor of this one, open for writing, would go to the children that other tests start
+        // at the same time, and a program that is written cannot be started.
+        let copied = Command::new("cp").arg(program()).arg(&copy).status();
+        assert!(copied.is_ok_and(|status| status.success()), "a copy of the program");
         let listen = format!("127.0.0.1:{}", free_port().unwrap());
         Self { server, folder, program: copy, listen }
     }
