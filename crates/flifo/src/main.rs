@@ -77,7 +77,7 @@ fn run(arguments: Run) -> u8 {
     if address.is_none() && plan.servers.is_empty() {
         return UNAVAILABLE;
     }
-    match proxy::run(plan, source, address, &log, supervisor) {
+    match proxy::run(plan, source, address.as_ref(), &log, supervisor) {
         Ok(()) => OK,
         Err(error) => {
             let code = if error.is_ours() { SOFTWARE } else { UNAVAILABLE };

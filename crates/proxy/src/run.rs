@@ -69,7 +69,7 @@ impl RunError {
 pub fn run(
     plan: Plan,
     source: Instructions,
-    address: Option<backend::Address>,
+    address: Option<&backend::Address>,
     log: &Log,
     mut supervisor: Supervisor,
 ) -> Result<(), RunError> {
@@ -90,13 +90,14 @@ pub fn run(
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
     let users = Users::new(Configured::of(&plan));
     let tls = Tls::new(&plan)?;
-    let sites = Site::all(&plan, address.as_ref())?;
+    let sites = Site::all(&plan, address)?;
     if sites.is_empty() {
         return Err(RunError::NoServer);
     }
     let addresses = sites.iter().map(|site| &site.address);
     hardening::harden(&plan, &source, policy, addresses)?;
     let descriptors = share_descriptors(&plan, limit, sites.len());
+    tell_of_memory(&plan);
     let shared =
         Arc::new(Shared::new(Arc::clone(&live), sites, users, tls, descriptors, mailboxes));
     let mut listeners = Some(listeners);
