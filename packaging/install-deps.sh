@@ -21,6 +21,7 @@ main() {
     fi
     if [ "$wanted" = test ]; then
         check_plugin
+        check_dumpslow
     fi
     check_cargo
     if [ "$wanted" = test ]; then
@@ -62,25 +63,36 @@ check_test() {
     need_file /usr/lib/galera/libgalera_smm.so galera-4
     # An allocator that `flifo lab run pagefaults` compares with.
     need_library libjemalloc.so.2 libjemalloc2
+    # What reads slow logs.
+    need pt-query-digest percona-toolkit
 }
 
 # The package with the server's plugins would bring a service and accounts, so it is unpacked, and only this one is kept,
 # where the tests look for it.
 check_plugin() {
     plugin=usr/lib/mysql/plugin/auth_ed25519.so
-    folder=${CARGO_TARGET_DIR:-target}/plugins
-    if [ -e "/$plugin" ] || [ -e "$folder/${plugin##*/}" ]; then
+    [ -e "/$plugin" ] || keep_from mariadb-server "$plugin" "${CARGO_TARGET_DIR:-target}/plugins"
+}
+
+# Likewise one of the client's programs, which would bring the others.
+check_dumpslow() {
+    has mariadb-dumpslow || keep_from mariadb-client usr/bin/mariadb-dumpslow "${CARGO_TARGET_DIR:-target}/tools/bin"
+}
+
+# keep_from PACKAGE FILE FOLDER: unpacks the package, and keeps this one file of it in the folder.
+keep_from() {
+    if [ -e "$3/${2##*/}" ]; then
         return
     fi
-    has apt-get && has dpkg-deb || fail "/$plugin is missing, and there is no apt-get to fetch it"
-    echo "Fetching ${plugin##*/}" >&2
-    mkdir -p "$folder"
+    has apt-get && has dpkg-deb || fail "${2##*/} is missing, and there is no apt-get to fetch it"
+    echo "Fetching ${2##*/}" >&2
+    mkdir -p "$3"
     fetched=$(mktemp -d)
     as_root apt-get update >/dev/null 2>&1 || true
-    package=$(names mariadb-server)
+    package=$(names "$1")
     (cd "$fetched" && apt-get download "$package" >/dev/null 2>&1) || fail "cannot fetch $package"
-    dpkg-deb --fsys-tarfile "$fetched"/*.deb | tar -x -C "$fetched" "./$plugin"
-    mv "$fetched/$plugin" "$folder/"
+    dpkg-deb --fsys-tarfile "$fetched"/*.deb | tar -x -C "$fetched" "./$2"
+    mv "$fetched/$2" "$3/"
     rm -r "$fetched"
 }
 

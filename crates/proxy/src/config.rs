@@ -34,10 +34,10 @@ pub(crate) use self::live::Live;
 pub(crate) use self::options::Applies;
 pub(crate) use self::plan::AcceptedClient;
 pub use self::plan::{
-    AccountTerms, CheckKind, CheckOptions, ClassRule, ClientTls, ClientTlsMode, Console, Freshness,
+    AccountTerms, AuditLog, CheckKind, CheckOptions, ClassRule, ClientTls, ClientTlsMode, Console, Freshness,
     Hardening, Http, Limits, Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking,
-    PassThroughTls, Password, Permission, Pins, Plan, ProxyProtocol, RouteRule, Routing, Sandbox,
-    ServerOptions, ServerRule, Unseen, UserOptions,
+    PassThroughTls, Password, Permission, Pins, Plan, ProxyProtocol, RecordOptions, RouteRule,
+    Routing, Sandbox, ServerOptions, ServerRule, SlowLog, Unseen, UserOptions,
 };
 pub use self::problem::{Position, Problem, ProblemPlace, Severity, Warning};
 pub(crate) use self::reference::shown;

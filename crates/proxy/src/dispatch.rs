@@ -38,6 +38,7 @@ pub(crate) mod lost_backend;
 pub(crate) mod lost_transaction;
 pub(crate) mod memory;
 pub(crate) mod moves;
+pub(crate) mod notes;
 pub(crate) mod ok_rewrite;
 pub(crate) mod orders;
 pub(crate) mod out_of_sight;

@@ -8,6 +8,7 @@
 //! * [`users`]: which users may log in, and what is known of them
 //! * [`cluster`]: the servers, their checks, and which is for what
 //! * [`placement`]: which CPUs the threads run on
+//! * [`records`]: the slow log and the audit log
 //! * [`config`]: options, and what Flifo is to do by them; [`discover`] finds servers on this machine
 //! * [`worker`]: what each thread has for itself; [`fault`]: errors of Flifo's own
 //!
@@ -23,6 +24,7 @@ mod fault;
 mod frontend;
 pub mod placement;
 mod pool;
+mod records;
 mod run;
 mod users;
 mod worker;
@@ -30,5 +32,6 @@ mod worker;
 pub use admin::{health, remote};
 pub use backend::Address;
 pub use frontend::watch::rights_tables;
+pub use records::RecordError;
 pub use run::logs;
 pub use run::{RunError, run};

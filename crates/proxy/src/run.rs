@@ -25,6 +25,7 @@ use crate::dispatch::worker::{Mail, Shared, Worker};
 use crate::frontend::listener::{self, Audience, Listener};
 use crate::frontend::passed::{Passed, PassedError, Purpose};
 use crate::placement;
+use crate::records::{RecordError, Records};
 use crate::run::hardening::HardeningError;
 use crate::run::logs::Log;
 use crate::run::signals::Signals;
@@ -41,6 +42,8 @@ pub enum RunError {
     Listen { address: String, why: String },
     #[error(transparent)]
     Passed(#[from] PassedError),
+    #[error(transparent)]
+    Records(#[from] RecordError),
     #[error("there is no server to serve")]
     NoServer,
     #[error("cannot set up TLS: {0}")]
@@ -94,12 +97,16 @@ pub fn run(
     if sites.is_empty() {
         return Err(RunError::NoServer);
     }
+    // Root opens them for the user that Flifo becomes.
+    let records = Records::open(&plan)?;
     let addresses = sites.iter().map(|site| &site.address);
     hardening::harden(&plan, &source, policy, addresses)?;
     let descriptors = share_descriptors(&plan, limit, sites.len());
     tell_of_memory(&plan);
-    let shared =
-        Arc::new(Shared::new(Arc::clone(&live), sites, users, tls, descriptors, mailboxes));
+    records.start();
+    let live = Arc::clone(&live);
+    let shared = Shared::new(live, sites, users, tls, descriptors, records, mailboxes);
+    let shared = Arc::new(shared);
     let mut listeners = Some(listeners);
     let mut workers = Vec::new();
     for (index, mail) in mails.into_iter().enumerate() {
@@ -134,6 +141,7 @@ pub fn run(
             Err(_) => return Err(RunError::Panicked),
         }
     }
+    shared.records.end();
     remove_sockets(&shared.plan(), &kept);
     Ok(())
 }
@@ -278,9 +286,13 @@ fn wait_for_signal(
     workers: &[thread::JoinHandle<io::Result<()>>],
     (log, reports): (&Log, &Reports),
 ) {
+    let reopen = || {
+        log.reopen();
+        shared.records.reopen();
+    };
     let reload = async || {
         reports.reloading();
-        log.reopen();
+        reopen();
         // What comes of it is in the log, too.
         let why = reloader.reload().await.err();
         reports.reloaded(shared, why.as_deref());
@@ -305,7 +317,7 @@ fn wait_for_signal(
         tokio::select! {
             () = all_gone => {}
             () = tokio::time::sleep(limit) => tracing::warn!("some clients did not finish in time"),
-            () = signals.stop(async || log.reopen()) => {}
+            () = signals.stop(async || reopen()) => {}
             () = reports.beat(shared) => {}
             () = sum_up(log) => {}
         }

@@ -3,12 +3,16 @@
 //! Owns no socket, no clock and no state of the proxy: that makes [`table::Table`]s, and passes on what [`command`]
 //! has read. Whatever is read here is hostile, and has a bound.
 
+pub mod audit;
+mod calendar;
 pub mod command;
 pub mod digests;
 pub mod filter;
 pub mod haproxy;
 pub mod histogram;
 pub mod like;
+pub mod logged;
 pub mod metrics;
+pub mod slow;
 pub mod table;
 mod words;

@@ -22,6 +22,7 @@ impl Outside {
         self.servers(&mut page, surveyed);
         self.members(&mut page);
         placement::metrics(self, &mut page);
+        self.records(&mut page);
         counters(&mut page, surveyed);
         labelled(&mut page, surveyed);
         // Times are counted for all servers together.
@@ -135,6 +136,21 @@ impl Outside {
 }
 
 impl Outside {
+    /// What the slow log and the audit log have written.
+    fn records(&self, page: &mut Page) {
+        let all = self.shared.records.counts();
+        let help = "Entries that the slow log and the audit log have written.";
+        page.family("flifo_log_entries_total", Family::Counter, help);
+        for (log, counts) in all {
+            page.sample(&[("log", log)], counts.written);
+        }
+        let help = "Entries that were lost: the file could not be written, or not fast enough.";
+        page.family("flifo_log_entries_lost_total", Family::Counter, help);
+        for (log, counts) in all {
+            page.sample(&[("log", log)], counts.lost);
+        }
+    }
+
     /// What checks have found of several servers.
     fn members(&self, page: &mut Page) {
         let Some(members) = self.shared.cluster.routes() else { return };

@@ -39,7 +39,7 @@ struct Prepared {
     sites: Vec<Site>,
     opened: Vec<(Listen, Listener)>,
     closed: Vec<Listen>,
-    log: Option<Commit>,
+    logs: Commit,
     doors: NewDoors,
 }
 
@@ -97,6 +97,7 @@ impl Reloader {
         let tls = self.shared.tls().renewed(&plan).map_err(|error| error.to_string())?;
         let sites = self.sites(old, &plan)?;
         let log = (old.logs != plan.logs).then(|| (self.log)(&plan.logs)).transpose()?;
+        let records = self.shared.records.prepare(&plan.logs).map_err(|error| error.to_string())?;
         let mut opened = Vec::new();
         for listen in plan.listen.iter().filter(|it| !old.listen.contains(it)) {
             let bound = listener::bind(listen, plan.backlog, Audience::Everybody);
@@ -117,7 +118,11 @@ impl Reloader {
         let stay = all(&plan);
         let gone = all(old).into_iter().filter(|listen| !stay.contains(listen)).collect();
         let doors = NewDoors { opened: doors, closed: gone };
-        Ok(Prepared { plan, tls, sites, opened, closed, log, doors })
+        let logs = Box::new(move || {
+            log.into_iter().for_each(|commit| commit());
+            records();
+        });
+        Ok(Prepared { plan, tls, sites, opened, closed, logs, doors })
     }
 
     /// The servers of a new plan. One that Flifo has found itself stays the one.
@@ -135,11 +140,11 @@ impl Reloader {
     }
 
     async fn put_in_force(&self, prepared: Prepared) {
-        let Prepared { plan, tls, sites, opened, closed, log, doors } = prepared;
+        let Prepared { plan, tls, sites, opened, closed, logs, doors } = prepared;
         let (shared, plan) = (&self.shared, Arc::new(plan));
         // It is there for as long as the process is.
         let _ = self.doors.send(doors);
-        log.into_iter().for_each(|commit| commit());
+        logs();
         tls.into_iter().for_each(|tls| shared.offer(tls));
         shared.live.replace(Arc::clone(&plan));
         let before = shared.cluster.servers.places();

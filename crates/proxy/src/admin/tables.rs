@@ -400,13 +400,17 @@ fn pins(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
     }
 }
 
-fn stats(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
+fn stats(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     let Some(first) = surveyed.reports.first() else { return };
     for (name, _) in &first.counters {
         table.add([(*name).into(), total(surveyed, name).into()]);
     }
     let rows = surveyed.reports.iter().map(|report| report.rows).sum::<u64>();
     table.add(["rows".into(), rows.into()]);
+    for (log, counts) in outside.shared.records.counts() {
+        table.add([format!("logs.{log}.written").into(), counts.written.into()]);
+        table.add([format!("logs.{log}.lost").into(), counts.lost.into()]);
+    }
     for (at, why) in Why::ALL.iter().enumerate() {
         let counted =
             surveyed.reports.iter().filter_map(|report| report.sent_again.get(at)).sum::<u64>();

@@ -39,6 +39,9 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
     if is_right(reading, "console.") && is_right(reading, "http.") {
         outside(reading);
     }
+    if is_right(reading, "logs.") {
+        logs(reading);
+    }
     if is_right(reading, "placement.") {
         placement(reading);
     }
@@ -259,6 +262,34 @@ fn limits(reading: &mut Reading<'_>) {
             show_duration(limits.connect)
         );
         report.warn(&written.origin("limits.login"), "limits.login", message);
+    }
+}
+
+/// Each log has a file of its own, and one that is written has something to tell.
+fn logs(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    let files: Vec<_> = plan.logs.files().collect();
+    for (at, (option, file)) in files.iter().enumerate() {
+        if let Some((other, _)) = files[..at].iter().find(|(_, other)| other == file) {
+            let message = format!("{} is also {other}: each log needs its own", file.display());
+            report.error(&written.origin(option), Some((*option).to_owned()), message);
+        }
+    }
+    let slow = &plan.logs.slow;
+    if slow.threshold.is_none() && slow.sample.is_none() {
+        let why = "logs.slow.threshold and logs.slow.sample are \"none\": no statement is written";
+        no_effect(report, written, "logs.slow.file", why);
+    }
+    if plan.logs.audit.kinds.is_empty() {
+        no_effect(report, written, "logs.audit.file", "logs.audit.kinds names nothing");
+    }
+    for (has_file, section) in
+        [(slow.kept.file.is_some(), "logs.slow."), (plan.logs.audit.kept.file.is_some(), "logs.audit.")]
+    {
+        let names: Vec<_> = written.names().filter(|name| name.starts_with(section)).collect();
+        for name in names.into_iter().filter(|_| !has_file) {
+            no_effect(report, written, name, &format!("there is no {section}file"));
+        }
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path) -> Result<String, Problem> {
 pub(super) fn look(reading: &mut Reading<'_>) {
     passwords(reading);
     certificates(reading);
-    log_file(reading);
+    log_files(reading);
 }
 
 /// Warns if others can read a file in which a password stands.
@@ -149,22 +149,22 @@ impl Named<'_> {
     }
 }
 
-fn log_file(reading: &mut Reading<'_>) {
+fn log_files(reading: &mut Reading<'_>) {
     let Reading { plan, written, report, .. } = reading;
-    let Some(file) = &plan.logs.file else { return };
-    let folder = match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let wrong = match fs::metadata(folder) {
-        Err(error) => Some(format!("its folder {} cannot be used: {error}", folder.display())),
-        Ok(folder) if !folder.is_dir() => Some("its folder is a file".to_owned()),
-        Ok(_) if file.is_dir() => Some(format!("{} is a folder", file.display())),
-        Ok(_) => None,
-    };
-    if let Some(message) = wrong {
-        let option = "logs.file";
-        report.error(&written.origin(option), Some(option.to_owned()), message);
+    for (option, file) in plan.logs.files() {
+        let folder = match file.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let wrong = match fs::metadata(folder) {
+            Err(error) => Some(format!("its folder {} cannot be used: {error}", folder.display())),
+            Ok(folder) if !folder.is_dir() => Some("its folder is a file".to_owned()),
+            Ok(_) if file.is_dir() => Some(format!("{} is a folder", file.display())),
+            Ok(_) => None,
+        };
+        if let Some(message) = wrong {
+            report.error(&written.origin(option), Some(option.to_owned()), message);
+        }
     }
 }
 

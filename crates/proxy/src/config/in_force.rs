@@ -67,15 +67,13 @@ mod tests {
         let document = format!("{path} = {value}");
         let mut plan = Plan::default();
         let table = toml::de::DeTable::parse(&document).expect("TOML");
-        let (section, name) = path.split_once('.').unwrap_or(("", path));
-        let table = table.get_ref();
-        let value = match section {
-            "" => table.get(name),
-            section => match table.get(section).map(toml::Spanned::get_ref) {
-                Some(toml::de::DeValue::Table(table)) => table.get(name),
-                _ => None,
-            },
-        };
+        let mut table = table.get_ref();
+        let mut names = path.split('.');
+        let name = names.next_back().expect("its name");
+        for section in names {
+            table = table.get(section).and_then(|it| it.get_ref().as_table()).expect("a section");
+        }
+        let value = table.get(name);
         let row =
             SECTIONS.iter().flat_map(|it| it.rows.iter().map(move |row| (it.path(row.name), row)));
         let (_, row) = row.into_iter().find(|(known, _)| known == path).expect("an option");

@@ -6,6 +6,7 @@ mod clients;
 mod hardening;
 mod limits;
 mod logs;
+mod records;
 mod outside;
 mod paths;
 mod placement;
@@ -70,7 +71,7 @@ impl<T> Section<T> {
 }
 
 /// The sections of the plan, in the order in which they are documented.
-pub(super) static SECTIONS: [&Section<Plan>; 12] = [
+pub(super) static SECTIONS: [&Section<Plan>; 14] = [
     &clients::TOP,
     &server::SERVER,
     &servers::CHECKS,
@@ -79,6 +80,8 @@ pub(super) static SECTIONS: [&Section<Plan>; 12] = [
     &clients::PROXY_PROTOCOL,
     &limits::LIMITS,
     &logs::LOGS,
+    &records::SLOW,
+    &records::AUDIT,
     &outside::CONSOLE,
     &outside::HTTP,
     &placement::PLACEMENT,

@@ -18,6 +18,8 @@ use engine::cluster::Group;
 use engine::limit::Rhythm;
 use engine::placement::{Policy, Remedy};
 use sys::cpus::Cpus;
+use view::audit::AuditKind;
+use view::logged::Literals;
 use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 use super::allowance::allowance;
@@ -185,6 +187,37 @@ pub struct Logs {
     pub format: LogFormat,
     /// By default, standard error.
     pub file: Option<PathBuf>,
+    pub slow: SlowLog,
+    pub audit: AuditLog,
+}
+
+/// Which statements are told of one by one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowLog {
+    pub kept: RecordOptions,
+    /// Those that have taken so long.
+    pub threshold: Option<Duration>,
+    /// And one of so many, however long it has taken.
+    pub sample: Option<u32>,
+    pub literals: Literals,
+}
+
+/// What is told of who did what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditLog {
+    pub kept: RecordOptions,
+    pub kinds: Vec<AuditKind>,
+}
+
+/// The files of a log of entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// Without one, there is no such log.
+    pub file: Option<PathBuf>,
+    /// A file of this size is renamed, and another one begun.
+    pub size_max: u64,
+    /// So many that were renamed are kept.
+    pub files_max: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -452,7 +485,56 @@ impl Default for Limits {
 
 impl Default for Logs {
     fn default() -> Self {
-        Self { level: LogLevel::Info, format: LogFormat::Auto, file: None }
+        Self {
+            level: LogLevel::Info,
+            format: LogFormat::Auto,
+            file: None,
+            slow: SlowLog::default(),
+            audit: AuditLog::default(),
+        }
+    }
+}
+
+impl Default for SlowLog {
+    fn default() -> Self {
+        Self {
+            kept: RecordOptions::default(),
+            threshold: Some(Duration::from_secs(1)),
+            sample: None,
+            literals: Literals::Show,
+        }
+    }
+}
+
+impl Default for AuditLog {
+    fn default() -> Self {
+        let kinds = AuditKind::ALL.into_iter().map(|(_, kind)| kind).collect();
+        Self { kept: RecordOptions::default(), kinds }
+    }
+}
+
+impl Logs {
+    /// The files that are written to, each with the option that names it.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let all = [
+            ("logs.file", &self.file),
+            ("logs.slow.file", &self.slow.kept.file),
+            ("logs.audit.file", &self.audit.kept.file),
+        ];
+        all.into_iter().filter_map(|(option, file)| Some((option, file.as_deref()?)))
+    }
+}
+
+impl AuditLog {
+    /// Whether this kind is told of.
+    pub(crate) fn tells(&self, kind: AuditKind) -> bool {
+        self.kept.file.is_some() && self.kinds.contains(&kind)
+    }
+}
+
+impl Default for RecordOptions {
+    fn default() -> Self {
+        Self { file: None, size_max: 100 << 20, files_max: 5 }
     }
 }
 

@@ -161,6 +161,11 @@ impl<'a> Reading<'a> {
             return self.report.error(&Origin::Text(value.span()), Some(name.to_owned()), message);
         };
         for (key, value) in table.iter() {
+            let path = section.path(key.get_ref());
+            if let Some(inner) = SECTIONS.iter().find(|inner| inner.name == path) {
+                self.section(inner, value);
+                continue;
+            }
             let (plan, written) = (&mut self.plan, &mut self.written);
             read_option(section, key, value, plan, written, &mut self.report);
         }
@@ -247,8 +252,12 @@ const FORMER: [(&str, &str); 4] = [
 /// Tells that there is no such option, and what may have been meant.
 fn unknown<T>(section: &Section<T>, name: &str, value: &DeValue<'_>) -> String {
     if value.is_table() || value.as_array().is_some_and(|items| items.iter().any(is_table)) {
-        let names = SECTIONS.iter().map(|section| section.name).chain(LISTS);
-        let hint = match suggest::nearest(name, names) {
+        let names = || SECTIONS.iter().map(|section| section.name).chain(LISTS);
+        // First among the sections that stand in this one.
+        let inner = section.path("");
+        let inside = names().filter(|it| inner.ends_with('.') && it.starts_with(&inner));
+        let near = suggest::nearest(&section.path(name), inside);
+        let hint = match near.or_else(|| suggest::nearest(name, names())) {
             Some(near) if LISTS.contains(&near) => format!("; did you mean [[{near}]]?"),
             Some(near) => format!("; did you mean [{near}]?"),
             None => String::new(),

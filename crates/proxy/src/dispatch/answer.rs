@@ -11,6 +11,7 @@ use wire::response::{OK, OkPacket};
 use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::diagnostics::{self, KILL_IS_OLD};
+use crate::dispatch::notes;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
@@ -49,7 +50,15 @@ pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
 }
 
 /// Answers a command with an error.
-pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, command: Box<Command>, fault: &Fault) {
+pub(crate) fn refuse(
+    worker: &Rc<Worker>,
+    client: &Client,
+    mut command: Box<Command>,
+    fault: &Fault,
+) {
+    if let Some(noted) = command.noted.take() {
+        notes::see_fault(worker, client, *noted, fault);
+    }
     // The last message is this one, of which no server knows.
     diagnostics::keep_fault(worker, client, command.facts.messages, fault);
     worker.buffers.forget(command.end());

@@ -31,6 +31,7 @@ use crate::dispatch::input::Input;
 use crate::dispatch::memory::{Claimant, ReservedMemory};
 use crate::dispatch::states::{ClientState, Counted};
 use crate::pool::keys::KeyId;
+use crate::records::{Ended, SlowClient};
 use crate::worker::outbox::Outbox;
 use crate::worker::seldom::Seldom;
 
@@ -71,6 +72,10 @@ pub(crate) struct Client {
     /// What proves a change of user, until the client's task deals with it.
     change_of_user: Seldom<Vec<u8>>,
     pub(crate) input: Input,
+    /// The statement whose answer it takes, for the slow log.
+    pub(crate) ended: Seldom<Ended>,
+    /// When it had logged in.
+    pub(crate) connected: Instant,
     /// The end of a reply that the client has not taken yet.
     outbox: Outbox,
     /// It ends as soon as it has taken what was written so far.
@@ -118,6 +123,8 @@ impl Client {
             several: Cell::default(),
             change_of_user: Seldom::default(),
             input: Input::new(login.more, login.sequence),
+            ended: Seldom::default(),
+            connected: crate::worker::clock::now(),
             outbox: Outbox::default(),
             is_closing: Cell::new(false),
             waker: RefCell::default(),
@@ -268,10 +275,27 @@ impl Client {
     /// Its command has been answered: it may send the next one.
     pub(crate) fn await_command(&self) {
         self.change_state(ClientState::Reading);
+        self.tell_ended();
         self.input.give_room_back();
         if self.input.unread.get() || self.input.unseen.get() {
             self.wake();
         }
+    }
+
+    /// The answer to its statement is over.
+    pub(crate) fn tell_ended(&self) {
+        let Some(ended) = self.ended.take() else { return };
+        ended.take(crate::worker::clock::now(), || SlowClient {
+            id: self.id,
+            user: String::from_utf8_lossy(self.user.borrow().as_bytes()).into_owned(),
+            address: self.peer.map(|peer| peer.ip()),
+            schema: self
+                .session
+                .borrow()
+                .schema
+                .as_ref()
+                .map(|schema| String::from_utf8_lossy(schema).into_owned()),
+        });
     }
 
     pub(crate) fn poll_event(&self, context: &mut Context<'_>) -> Poll<Event> {

@@ -17,6 +17,7 @@ use crate::dispatch::kill;
 use crate::dispatch::large_commands::{self, Collected, Rest};
 use crate::dispatch::leaving;
 use crate::dispatch::lost_backend;
+use crate::dispatch::notes;
 use crate::dispatch::pipeline;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
@@ -164,6 +165,8 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
     }
     let state = client.state();
     client.change_state(ClientState::Leaving);
+    client.tell_ended();
+    notes::see_logout(worker, client);
     if state == ClientState::AwaitingMemory {
         worker.memory.leave(&client.user.borrow(), client.id);
     }

@@ -17,6 +17,7 @@ use engine::user_variables::Assignment;
 use view::digests::Place;
 
 use crate::cluster::servers::ServerId;
+use crate::records::Noted;
 
 #[derive(Default)]
 pub(crate) struct Command {
@@ -30,6 +31,8 @@ pub(crate) struct Command {
     pub(crate) packet: Vec<u8>,
     /// For the statistics of statements.
     pub(crate) begun: Option<Begun>,
+    /// For the logs of statements.
+    pub(crate) noted: Option<Box<Noted>>,
     /// What it waits for while its client is in [`crate::dispatch::states::ClientState::Preparing`].
     pub(crate) awaits: Awaits,
     /// How often it was sent once more; see [`crate::dispatch::prepared`].

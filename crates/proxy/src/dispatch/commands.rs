@@ -33,6 +33,7 @@ use crate::dispatch::handover;
 use crate::dispatch::kill_orders;
 use crate::dispatch::large_commands;
 use crate::dispatch::lost_transaction;
+use crate::dispatch::notes;
 use crate::dispatch::out_of_sight;
 use crate::dispatch::own_id;
 use crate::dispatch::pins;
@@ -142,6 +143,7 @@ fn pass_through(
                     return kill_orders::send_order(worker, client, command, packet, order);
                 }
                 command.begun = worker.tally.ask_pass_through(opcode, None);
+                command.noted = notes::begin_pass_through(worker, opcode, None);
                 command.changes(change_by_opcode(opcode, packet));
                 return enter_pass_through(worker, client, command, packet);
             };
@@ -155,6 +157,7 @@ fn pass_through(
             }
             let text = Some(query.text()).filter(|_| is_query);
             command.begun = worker.tally.ask_pass_through(opcode, text);
+            command.noted = notes::begin_pass_through(worker, opcode, text);
             command.changes(text.and_then(|text| change_by_text(worker, client, text)));
             if has_own_id {
                 query_rewrite::put_own_id(worker, client, &mut query);
@@ -286,6 +289,7 @@ fn text(
             return answer::hold(worker, client, command, query.packet(), Awaits::Backend);
         }
         command.begun = worker.tally.ask(intent.digest, query.text());
+        command.noted = notes::begin(worker, query.text());
         command.changes(change(worker, client, intent, query.text()));
         let assigns = assigns(client, intent, query.text());
         if !assigns.is_empty() {
@@ -516,6 +520,7 @@ fn execute(
     let in_hand = std::mem::take(&mut command.facts).in_hand;
     let may_change = own_id::may_change(client);
     command.begun = worker.tally.ask(intent.digest, text);
+    command.noted = notes::begin(worker, text);
     command.changes(change(worker, client, intent, text));
     let out_of_sight = out_of_sight::find(worker, client, text, source.schema.as_deref());
     let judged = match is_unread {

@@ -38,6 +38,9 @@ pub(crate) fn launch(
     mut command: Box<Command>,
     packet: &mut [u8],
 ) {
+    if let Some(noted) = &mut command.noted {
+        noted.launch(crate::worker::clock::now());
+    }
     let Some(opcode) = packet.get(HEADER).copied().and_then(Opcode::decode) else {
         // Only a pass-through client's unknown command comes this far: the server answers it as it likes.
         return send(client, backend, command, packet, Shape::Simple, Purpose::Statement);

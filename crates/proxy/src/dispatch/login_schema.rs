@@ -15,6 +15,7 @@ use wire::tracker;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Awaits;
 use crate::dispatch::commands;
+use crate::dispatch::notes;
 use crate::dispatch::worker::Worker;
 use crate::worker::outbox;
 
@@ -24,7 +25,10 @@ pub(crate) fn enter(worker: &Rc<Worker>, client: &Rc<Client>, schema: &[u8]) {
     let now = crate::worker::clock::now();
     let find = |key| worker.schemas.borrow().find(key, name, since, now);
     match client.key.get().and_then(find) {
-        Some(entered) => accept(client, entered),
+        Some(entered) => {
+            accept(client, entered);
+            notes::see_login(worker, client);
+        }
         None => {
             let mut packet = Vec::new();
             put_packet(&mut packet, 0, &[&[Opcode::InitDb as u8], schema].concat());

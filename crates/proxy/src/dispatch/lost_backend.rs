@@ -15,6 +15,7 @@ use crate::dispatch::command::Awaits;
 use crate::dispatch::diagnostics;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::lost_transaction;
+use crate::dispatch::notes;
 use crate::dispatch::pipeline;
 use crate::dispatch::rights;
 use crate::dispatch::route;
@@ -108,7 +109,7 @@ const FAREWELLS: [u16; 3] = [1053, 1927, 4031];
 /// Tells a client that its statement's backend was lost, if it can still be told, and what became of the statement. It
 /// goes on, unless the backend had what cannot be had again.
 fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight: &mut InFlight) {
-    let command = flight.command.take().or_else(|| client.take_command()).unwrap_or_default();
+    let mut command = flight.command.take().or_else(|| client.take_command()).unwrap_or_default();
     let was_sent = flight.purpose.is_clients() || client.state() != ClientState::Preparing;
     let reached = match was_sent {
         false => Reached::Nothing,
@@ -146,6 +147,9 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
             may_have_run(worker, backend, was_open)
         }
     };
+    if let Some(noted) = command.noted.take() {
+        notes::see_fault(worker, client, *noted, &fault);
+    }
     worker.count_fault(fault.kind);
     if client.is_pooled() {
         diagnostics::keep_fault(worker, client, command.facts.messages, &fault);

@@ -29,6 +29,7 @@ use crate::dispatch::handover;
 use crate::dispatch::in_flight::{AfterReply, InFlight, Settled};
 use crate::dispatch::login_schema;
 use crate::dispatch::lost_backend;
+use crate::dispatch::notes;
 use crate::dispatch::ok_rewrite::{self, Listens};
 use crate::dispatch::own_id;
 use crate::dispatch::own_replies;
@@ -502,8 +503,15 @@ fn finish_clients(
     let mut command = flight.command.take().unwrap_or_default();
     let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
     worker.tally.answer(flight, &command, took);
+    if let Some(noted) = command.noted.take() {
+        notes::see_end(worker, backend, &client, flight, *noted);
+    }
     if is_login {
         client.input.login_sequence.set(None);
+        match flight.failed {
+            true => notes::see_no_login(worker, &client, flight),
+            false => notes::see_login(worker, &client),
+        }
     }
     if !flight.failed {
         login_schema::learn(worker, &client, &flight.purpose);

@@ -43,6 +43,7 @@ use crate::placement::board::Board;
 use crate::pool::keys::{KeyId, Keys, Numbers};
 use crate::pool::parcel;
 use crate::pool::{Others, Pool};
+use crate::records::{Noting, Records};
 use crate::users::accounts::Accounts;
 use crate::users::given::Given;
 use crate::users::logins::Logins;
@@ -64,6 +65,8 @@ pub(crate) struct Shared {
     /// Clients connected, logged in or not.
     pub(crate) clients: AtomicUsize,
     pub(crate) placement: Arc<Board>,
+    /// The slow log and the audit log.
+    pub(crate) records: Records,
     /// The numbers of the keys of backends, the same in all workers.
     pub(crate) key_numbers: Arc<Numbers>,
     pub(crate) users: Users,
@@ -141,6 +144,7 @@ impl Shared {
         users: Users,
         tls: Tls,
         descriptors: Descriptors,
+        records: Records,
         mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
     ) -> Self {
         let workers = mailboxes.len();
@@ -162,6 +166,7 @@ impl Shared {
             rights: Arc::default(),
             cluster,
             placement: Arc::default(),
+            records,
             key_numbers: Arc::default(),
             users,
             accounts: Accounts::default(),
@@ -264,6 +269,9 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     /// A copy of its own: a statement asks it without touching a count that other threads write.
     plan: RefCell<Rc<Plan>>,
+    /// What it notes of statements by that plan, and how many it has looked at.
+    pub(crate) noting: Cell<Noting>,
+    pub(crate) noted: Cell<u64>,
     pub(crate) shared: Arc<Shared>,
     /// Its gates, one for each server. A server that is new gets one when this worker meets it.
     servers: boxcar::Vec<Local>,
@@ -327,6 +335,8 @@ impl Worker {
         Self {
             index,
             plan: RefCell::new(Rc::new(Plan::clone(&shared.plan()))),
+            noting: Cell::new(Noting::of(&shared.plan())),
+            noted: Cell::new(index as u64),
             servers: shared.cluster.servers.all().map(|it| Local::new(index, it)).collect(),
             logins: Logins::own(&counters.statements),
             pass_through_logins: Logins::new(shared.plan().logins_max, shared.mailboxes.len()),
@@ -373,6 +383,7 @@ impl Worker {
     /// Another plan is in force.
     pub(crate) fn adopt(&self, plan: &Plan) {
         *self.plan.borrow_mut() = Rc::new(plan.clone());
+        self.noting.set(Noting::of(plan));
     }
 
     /// An id for a client; it says which worker the client belongs to.

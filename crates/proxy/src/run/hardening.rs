@@ -66,7 +66,7 @@ pub(crate) fn harden<'a>(
     Ok(())
 }
 
-/// Gives the new user what root has made and it must write: the log, Unix sockets, the folder of the placement's
+/// Gives the new user what root has made and it must write: the logs, Unix sockets, the folder of the placement's
 /// journal.
 fn hand_files_to(user: &str, plan: &Plan) -> Result<(), BecomeError> {
     let listeners = plan.listen.iter().chain(&plan.console.listen).chain(&plan.http.listen);
@@ -74,8 +74,8 @@ fn hand_files_to(user: &str, plan: &Plan) -> Result<(), BecomeError> {
         Listen::Unix(path) => Some(path.clone()),
         Listen::Tcp(_) => None,
     });
-    let log = plan.logs.file.clone();
-    for path in sockets.chain(log).filter(|path| path.exists()) {
+    let logs = plan.logs.files().map(|(_, file)| file.to_owned());
+    for path in sockets.chain(logs).filter(|path| path.exists()) {
         process::give_to(&path, user)?;
     }
     Ok(())
@@ -152,7 +152,7 @@ fn files(plan: &Plan, source: &Instructions, acts: bool) -> Files {
         Listen::Unix(path) => Some(folder_of(path)),
         Listen::Tcp(_) => None,
     }));
-    write.extend(plan.logs.file.iter().map(|path| folder_of(path)));
+    write.extend(plan.logs.files().map(|(_, path)| folder_of(path)));
     if acts {
         // The journal's folder is made when there is something to write down.
         write.push(nearest(&placement::book_path(plan)));
@@ -220,6 +220,7 @@ mod tests {
     #[test]
     fn a_sandbox_reaches_the_folders_that_the_plan_names() {
         let text = "listen = [\"/run/flifo/clients.sock\"]\n[logs]\nfile = \"/var/log/flifo/log\"\n\
+                    slow.file = \"/srv/slow/log\"\naudit.file = \"/srv/audit/log\"\n\
                     [[users]]\nname = \"a\"\npassword_file = \"/srv/secrets/a\"\n";
         let (plan, _) = crate::config::parse(text, "test").expect("a plan");
         let source = Instructions { file: Some("flifo.toml".into()), ..Instructions::default() };
@@ -228,6 +229,7 @@ mod tests {
         let writes = |path: &str| files.write.contains(&PathBuf::from(path));
         assert!(reads("/srv/secrets") && reads(".") && reads("/etc"));
         assert!(writes("/run/flifo") && writes("/var/log/flifo"));
+        assert!(writes("/srv/slow") && writes("/srv/audit"));
         assert!(!writes("/proc") && !writes("/srv/secrets") && !reads("/home"));
         assert!(super::files(&plan, &source, true).write.contains(&PathBuf::from("/proc")));
     }

@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn logs(level: LogLevel, format: LogFormat) -> Logs {
-        Logs { level, format, file: None }
+        Logs { level, format, ..Logs::default() }
     }
 
     #[test]

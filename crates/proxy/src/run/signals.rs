@@ -42,7 +42,7 @@ impl Signals {
     pub(crate) async fn stop(&mut self, hang_up: impl AsyncFn()) {
         let nothing = |name| {
             tracing::info!(
-                "{name}: nothing is done at this signal; SIGHUP reopens the log and reads the configuration again"
+                "{name}: nothing is done at this signal; SIGHUP reopens the logs and reads the configuration again"
             );
         };
         loop {

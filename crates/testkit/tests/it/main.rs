@@ -30,6 +30,7 @@ mod learnt;
 mod legs;
 mod life;
 mod limits;
+mod log_entries;
 mod login_schema;
 mod logins;
 mod lost_backends;

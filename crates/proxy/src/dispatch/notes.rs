@@ -1,0 +1,167 @@
+//! What is noted of statements for the slow log and the audit log ([`crate::records`]): when they begin, and when their
+//! clients have been answered.
+//!
+//! Where both logs are off, a statement costs one look at that.
+
+use engine::account::name::UserName;
+use view::audit::{AuditEntry, AuditKind, Fact};
+use view::slow::SlowBackend;
+use wire::command::Opcode;
+use wire::text::Text;
+
+use crate::dispatch::backend::Backend;
+use crate::dispatch::client::Client;
+use crate::dispatch::in_flight::InFlight;
+use crate::dispatch::worker::Worker;
+use crate::fault::Fault;
+use crate::records::{Noted, Outcome};
+
+/// A statement of this text begins.
+#[inline]
+pub(crate) fn begin(worker: &Worker, text: Text<'_>) -> Option<Box<Noted>> {
+    let noting = worker.noting.get();
+    if !noting.is_on() {
+        return None;
+    }
+    noting.begin(text, crate::worker::clock::now(), next_number(worker))
+}
+
+/// A pass-through client's command begins. `text`: that of a query.
+#[inline]
+pub(crate) fn begin_pass_through(
+    worker: &Worker,
+    opcode: Option<Opcode>,
+    text: Option<Text<'_>>,
+) -> Option<Box<Noted>> {
+    let noting = worker.noting.get();
+    if !noting.is_on() {
+        return None;
+    }
+    let now = crate::worker::clock::now();
+    match text {
+        Some(text) => noting.begin(text, now, next_number(worker)),
+        // Which statement it executes, only the server knows.
+        None => noting.begin_command(opcode?.name(), now, next_number(worker)),
+    }
+}
+
+fn next_number(worker: &Worker) -> u64 {
+    let number = worker.noted.get();
+    worker.noted.set(number.wrapping_add(1));
+    number
+}
+
+/// The server has answered a statement.
+pub(crate) fn see_end(
+    worker: &Worker,
+    backend: &Backend,
+    client: &Client,
+    flight: &InFlight,
+    noted: Noted,
+) {
+    let outcome = Outcome {
+        rows: flight.follower.rows(),
+        affected: flight.affected,
+        error: flight.failed.then(|| flight.error().map_or(0, |error| error.code)),
+        backend: SlowBackend {
+            server: worker.at(backend.server).server.name.clone(),
+            id: Some(backend.thread_id),
+        },
+    };
+    end(worker, client, noted, outcome, Some(flight.since));
+}
+
+/// Flifo has answered a statement with an error.
+pub(crate) fn see_fault(worker: &Worker, client: &Client, noted: Noted, fault: &Fault) {
+    let (error, _) = fault.code();
+    let server = worker.at(client.server.get()).server.name.clone();
+    let backend = SlowBackend { server, id: None };
+    let outcome = Outcome { error: Some(error), backend, ..Outcome::default() };
+    end(worker, client, noted, outcome, None);
+}
+
+fn end(
+    worker: &Worker,
+    client: &Client,
+    noted: Noted,
+    outcome: Outcome,
+    sent: Option<std::time::Instant>,
+) {
+    let now = crate::worker::clock::now();
+    let parts = noted.parts(sent, now);
+    let records = &worker.shared.records;
+    if let Some(kind) = noted.audited {
+        let mut facts = vec![("server", Fact::Text(outcome.backend.server.clone()))];
+        let schema = client.session.borrow().schema.as_ref().map(|schema| shown(schema));
+        facts.extend(schema.map(|schema| ("schema", Fact::Text(schema))));
+        facts.push(("seconds", Fact::Seconds(parts.sum())));
+        facts.push(("ok", Fact::Is(outcome.error.is_none())));
+        facts.extend(outcome.error.map(|error| ("error", Fact::Number(error.into()))));
+        let text = Some(noted.text.clone());
+        records.tell_surely(now, AuditEntry { text, ..of_client(client, kind, facts) });
+    }
+    client.ended.set(noted.end(parts, outcome, now, &records.slow));
+}
+
+/// Something that a client did.
+pub(crate) fn of_client(
+    client: &Client,
+    kind: AuditKind,
+    facts: Vec<(&'static str, Fact)>,
+) -> AuditEntry {
+    AuditEntry {
+        kind,
+        client: Some(client.id),
+        user: Some(named(&client.user.borrow())),
+        address: client.peer.map(|peer| peer.ip()),
+        facts,
+        text: None,
+    }
+}
+
+/// A client has logged in, or become another user.
+pub(crate) fn see_login(worker: &Worker, client: &Client) {
+    let plan = worker.plan();
+    let facts = || {
+        let schema = client.session.borrow().schema.as_ref().map(|schema| shown(schema));
+        let kind = if client.is_pooled() { "pooled" } else { "pass-through" };
+        let mut facts = vec![("mode", Fact::Text(kind.to_owned()))];
+        facts.push(("tls", Fact::Is(client.stream.is_tls())));
+        facts.extend(schema.map(|schema| ("schema", Fact::Text(schema))));
+        facts
+    };
+    let (now, kind) = (crate::worker::clock::now(), AuditKind::Logins);
+    worker.shared.records.tell(&plan, now, || of_client(client, kind, facts()), kind);
+}
+
+/// The server does not let a client into the schema that its login names.
+pub(crate) fn see_no_login(worker: &Worker, client: &Client, flight: &InFlight) {
+    let facts = || {
+        let error = flight.error();
+        let code = error.as_ref().map_or(0, |error| error.code);
+        let message = error.map(|error| shown(error.message)).unwrap_or_default();
+        vec![
+            ("reason", Fact::Text("server_refused".to_owned())),
+            ("error", Fact::Number(code.into())),
+            ("message", Fact::Text(message)),
+        ]
+    };
+    let (now, kind) = (crate::worker::clock::now(), AuditKind::Refusals);
+    worker.shared.records.tell(&worker.plan(), now, || of_client(client, kind, facts()), kind);
+}
+
+/// A client has gone.
+pub(crate) fn see_logout(worker: &Worker, client: &Client) {
+    let (now, kind) = (crate::worker::clock::now(), AuditKind::Logouts);
+    let since = now.saturating_duration_since(client.connected);
+    let facts = || vec![("seconds", Fact::Seconds(since))];
+    worker.shared.records.tell(&worker.plan(), now, || of_client(client, kind, facts()), kind);
+}
+
+pub(crate) fn named(user: &UserName) -> String {
+    shown(user.as_bytes())
+}
+
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,305 @@
+//! The slow log and the audit log, as they are read: by the programs that are made for them, line by line, and on a disk
+//! that is full.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use backend::Address;
+use bench::private_server::PrivateServer;
+use serde_json::Value;
+use testkit::client::{Client, Problem};
+use testkit::fake_client::FakeClient;
+use testkit::flifo::Flifo;
+use testkit::scene::wait_for;
+
+struct Scene {
+    flifo: Flifo,
+    server: PrivateServer,
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    /// Users `app` and `report` are pooled, `passed` is known to the server alone. FOLDER in `logs` is a folder of the
+    /// test's own.
+    fn start(logs: &str) -> Self {
+        let server = PrivateServer::start_default().expect("a private server");
+        for name in ["app", "report", "passed"] {
+            let text = format!(
+                "CREATE USER {name}@'%' IDENTIFIED BY \"{name}'s\"; \
+                 GRANT ALL ON *.* TO {name}@'%' WITH GRANT OPTION"
+            );
+            server.sql(&text).expect("it is created");
+        }
+        server.sql("CREATE DATABASE shop; CREATE TABLE shop.t (a INT, b TEXT)").expect("tables");
+        let folder = tempfile::tempdir().expect("a folder");
+        let users = ["app", "report"]
+            .map(|name| format!("[[users]]\nname = \"{name}\"\npassword = \"{name}'s\"\n"));
+        let console = folder.path().join("console.sock");
+        let flifo = Flifo::start(&format!(
+            "[server]\naddress = \"{}\"\nlearn_passwords = \"off\"\n[console]\nlisten = [{console:?}]\n\
+             [http]\nlisten = []\n{}{}",
+            server.socket().display(),
+            logs.replace("FOLDER", &folder.path().display().to_string()),
+            users.concat(),
+        ));
+        Self { flifo, server, folder }
+    }
+
+    fn client(&self, user: &str) -> FakeClient {
+        FakeClient::login(self.flifo.port(), user, &format!("{user}'s")).expect("a login")
+    }
+
+    fn console(&self) -> Client {
+        let address = Address::Unix(self.folder.path().join("console.sock"));
+        Client::builder(address, "admin", "").connect().expect("the console")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    fn reload(&self, change: impl Fn(&str) -> String) -> Result<(), Problem> {
+        self.flifo.change_configuration(change);
+        self.console().query("RELOAD").map(|_| ())
+    }
+
+    /// A counter, as the console shows it.
+    fn counted(&self, name: &str) -> u64 {
+        let rows = self.console().query("SHOW STATS").expect("statistics");
+        let row = rows.into_iter().find(|row| row[0] == name).expect("it is counted");
+        row[1].parse().expect("a number")
+    }
+
+    /// Ends Flifo, which writes what is left; its log.
+    fn end(self) -> (String, tempfile::TempDir, PrivateServer) {
+        let (status, log) = self.flifo.stop();
+        assert!(status.success() && !log.contains("panicked"), "{log}");
+        (log, self.folder, self.server)
+    }
+}
+
+fn output(command: &mut Command) -> String {
+    let done = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(done.status.success(), "{command:?}: {done:?}");
+    String::from_utf8(done.stdout).expect("is UTF-8")
+}
+
+/// How often each kind of statement is in a slow log, and whose it is, as `pt-query-digest` reads it.
+fn digested(path: &Path) -> BTreeMap<String, (u64, String)> {
+    let mut command = Command::new("pt-query-digest");
+    command.args(["--no-version-check", "--limit", "100%", "--output", "json"]).arg(path);
+    let read: Value = serde_json::from_str(&output(&mut command)).expect("is JSON");
+    let classes = read["classes"].as_array().expect("classes");
+    let class = |class: &Value| {
+        let user = class["metrics"]["user"]["value"].as_str().unwrap_or_default().to_owned();
+        let kind = class["fingerprint"].as_str().expect("a fingerprint").to_owned();
+        (kind, (class["query_count"].as_u64().expect("a number"), user))
+    };
+    classes.iter().map(class).collect()
+}
+
+/// The same, as `mysqldumpslow` does.
+fn dumped(path: &Path) -> BTreeMap<String, (u64, String)> {
+    let own = std::env::current_exe().expect("a program");
+    let unpacked = own.ancestors().map(|folder| folder.join("tools/bin/mariadb-dumpslow"));
+    let program = unpacked.into_iter().find(|path| path.exists());
+    let mut command = match program {
+        Some(path) => {
+            let mut command = Command::new("perl");
+            command.arg(path);
+            command
+        }
+        None => Command::new("mariadb-dumpslow"),
+    };
+    let text = output(command.arg(path));
+    let mut found = BTreeMap::new();
+    for part in text.split("Count: ").skip(1) {
+        let (head, statement) = part.split_once('\n').expect("two lines");
+        let count = head.split(' ').next().and_then(|count| count.parse().ok()).expect("a number");
+        let (_, user) = head.rsplit_once(' ').expect("a user");
+        found.insert(statement.trim().to_owned(), (count, user.to_owned()));
+    }
+    found
+}
+
+const EACH: &str = "[logs.slow]\nfile = \"FOLDER/slow.log\"\nthreshold = \"0s\"\n";
+
+#[test]
+fn the_programs_for_slow_logs_read_it() {
+    let scene = Scene::start(EACH);
+    let mut app = scene.client("app");
+    app.query("USE shop").expect("a schema");
+    for number in 0..5 {
+        app.query(&format!("SELECT a FROM t WHERE a = {number} AND b = 'x{number}'")).expect("rows");
+    }
+    let id = app.prepare("SELECT b FROM t WHERE a < 7").expect("prepared");
+    for _ in 0..3 {
+        app.command(&[&[0x17][..], &id.to_le_bytes(), b"\0\x01\0\0\0"].concat()).expect("rows");
+    }
+    app.query("SELECT nonsense FROM t").expect_err("there is no such column");
+    let mut report = scene.client("report");
+    report.query("INSERT INTO shop.t VALUES (1, 'a'), (2, 'b')").expect("inserted");
+    report.query("SELECT 1 FROM shop.t;\n# User@Host: root[root] @ x []").expect("rows");
+    let mut passed = scene.client("passed");
+    passed.query("SELECT a, b FROM shop.t").expect("rows");
+    drop((app, report, passed));
+    let (_, folder, _server) = scene.end();
+    let path = folder.path().join("slow.log");
+    let text = std::fs::read_to_string(&path).expect("a log");
+
+    let digested = digested(&path);
+    let dumped = dumped(&path);
+    for (count, user, fingerprint, statement) in [
+        (5, "app", "select a from t where a = ? and b = ?", "SELECT a FROM t WHERE a = N AND b = 'S'"),
+        (3, "app", "select b from t where a < ?", "SELECT b FROM t WHERE a < N"),
+        (1, "app", "select nonsense from t", "SELECT nonsense FROM t"),
+        (1, "report", "insert into shop.t values(?+)", "INSERT INTO shop.t VALUES (N, 'S'), (N, 'S')"),
+        (1, "passed", "select a, b from shop.t", "SELECT a, b FROM shop.t"),
+    ] {
+        assert_eq!(digested.get(fingerprint), Some(&(count, user.to_owned())), "{digested:#?}\n{text}");
+        let user = format!("{user}[{user}]@127.0.0.1");
+        assert_eq!(dumped.get(statement), Some(&(count, user)), "{dumped:#?}\n{text}");
+    }
+    assert!(digested.values().all(|(_, user)| user != "root"), "{digested:#?}");
+    assert!(text.contains("Rows_affected: 2  Queued_time: 0."), "{text}");
+    assert!(text.contains("Last_errno: 1054") && text.contains("\nuse shop;\n"), "{text}");
+}
+
+#[test]
+fn slow_statements_are_told_from_others_and_literals_are_hidden() {
+    let scene = Scene::start(
+        "[logs.slow]\nfile = \"FOLDER/slow.log\"\nthreshold = \"100ms\"\nliterals = \"hide\"\n",
+    );
+    let mut app = scene.client("app");
+    app.query("SELECT 'quick'").expect("a row");
+    app.query("SELECT SLEEP(0.2), 'secret' -- by hand").expect("a row");
+    wait_for("the entry", || scene.read("slow.log").contains("SLEEP"));
+    app.query("SELECT SLEEP(0.2), PASSWORD('hunter2')").expect("a row");
+    scene.reload(|text| text.replace("\"hide\"", "\"show\"")).expect("a good file");
+    app.query("SELECT SLEEP(0.2), 'shown'").expect("a row");
+    app.query("SELECT SLEEP(0.2), PASSWORD('hunter2')").expect("a row");
+    scene.reload(|text| text.replace("\"100ms\"", "\"none\"")).expect("a good file");
+    app.query("SELECT SLEEP(0.2), 'too late'").expect("a row");
+    scene.reload(|text| text.replace("\"none\"", "\"none\"\nsample = 1")).expect("a good file");
+    app.query("SELECT 'sampled'").expect("a row");
+    drop(app);
+    let (_, folder, _server) = scene.end();
+    let text = std::fs::read_to_string(folder.path().join("slow.log")).expect("a log");
+    let statements: Vec<_> = text.lines().filter(|line| line.starts_with("SELECT")).collect();
+    assert_eq!(
+        statements,
+        [
+            "SELECT SLEEP(?), ?;",
+            "SELECT SLEEP(?), PASSWORD(?);",
+            "SELECT SLEEP(0.2), 'shown';",
+            "SELECT SLEEP(?), PASSWORD(?);",
+            "SELECT 'sampled';",
+        ],
+        "{text}"
+    );
+    assert_eq!(text.matches("Sampled: Yes").count(), 1, "{text}");
+    for part in ["hunter2", "secret", "by hand", "too late", "quick"] {
+        assert!(!text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_reload_turns_logs_on_and_off_and_names_what_it_cannot() {
+    let scene = Scene::start("");
+    let mut app = scene.client("app");
+    app.query("SELECT 'before'").expect("a row");
+    let on = EACH.replace("FOLDER", &scene.folder.path().display().to_string());
+    let with = |text: &str| text.replacen("[[users]]", &format!("{on}[[users]]"), 1);
+    scene.reload(with).expect("a good file");
+    app.query("SELECT 'while'").expect("a row");
+    let moved = |text: &str| text.replace("/slow.log", "/other.log");
+    scene.reload(moved).expect("a good file");
+    app.query("SELECT 'moved'").expect("a row");
+    scene.reload(|text| text.replace(&moved(&on), "")).expect("a good file");
+    app.query("SELECT 'after'").expect("a row");
+    wait_for("the entries", || {
+        scene.read("slow.log").contains("while") && scene.read("other.log").contains("moved")
+    });
+
+    // A folder that was not named at the start, where this kernel keeps Flifo from it.
+    let elsewhere = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
+    let there = EACH.replace("FOLDER", &elsewhere.path().display().to_string());
+    let refused = scene.reload(|text| text.replacen("[[users]]", &format!("{there}[[users]]"), 1));
+    match refused {
+        Ok(()) => assert!(scene.flifo.log().contains("Landlock"), "{}", scene.flifo.log()),
+        Err(problem) => {
+            let why = format!("{problem:?}");
+            for part in ["nothing has changed", "cannot write logs.slow.file", "hardening.sandbox"] {
+                assert!(why.contains(part), "{part}: {why}");
+            }
+        }
+    }
+    app.query("SELECT 'on'").expect("it goes on");
+    drop(app);
+    let (_, folder, _server) = scene.end();
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("a log");
+    assert!(!read("slow.log").contains("before") && !read("slow.log").contains("moved"));
+    assert!(!read("other.log").contains("after") && !read("other.log").contains("while"));
+}
+
+#[test]
+fn full_files_are_renamed_and_a_signal_opens_them_anew() {
+    let scene = Scene::start(&format!("{EACH}size_max = \"64KiB\"\nfiles_max = 2\n"));
+    let mut app = scene.client("app");
+    let long = "x".repeat(4000);
+    let mut number = 0;
+    let mut tell = |until: &dyn Fn() -> bool| {
+        while !until() {
+            number += 1;
+            app.query(&format!("SELECT {number}, '{long}'")).expect("a row");
+        }
+    };
+    tell(&|| scene.path("slow.log.2").exists());
+    let first = scene.read("slow.log.2");
+    tell(&|| scene.read("slow.log.2") != first);
+    assert!(!scene.path("slow.log.3").exists());
+    for name in ["slow.log", "slow.log.1", "slow.log.2"] {
+        let len = std::fs::metadata(scene.path(name)).expect("it is there").len();
+        assert!(len <= 64 << 10, "{name}: {len}");
+    }
+    std::fs::rename(scene.path("slow.log"), scene.path("taken")).expect("it is renamed");
+    scene.flifo.ask_to_reopen();
+    wait_for("another file", || scene.path("slow.log").exists());
+    tell(&|| scene.read("slow.log").contains("SELECT"));
+    let (_, folder, _server) = scene.end();
+    let names: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").collect();
+    assert!(names.len() <= 5, "{names:?}");
+}
+
+#[test]
+fn on_a_full_disk_the_road_goes_on_and_the_loss_is_counted_and_told() {
+    let both = "[logs.slow]\nfile = \"/dev/full\"\nthreshold = \"0s\"\n";
+    let scene = Scene::start(both);
+    let mut app = scene.client("app");
+    for number in 0..20 {
+        app.query(&format!("SELECT {number}")).expect("the road goes on");
+    }
+    wait_for("the losses", || scene.counted("logs.slow.lost") >= 20);
+    assert_eq!(scene.counted("logs.slow.written"), 0);
+    wait_for("the log to tell", || scene.flifo.log().contains("entries of a log were lost"));
+    let file = scene.path("slow.log");
+    scene.reload(|text| text.replace("/dev/full", &file.display().to_string())).expect("a good file");
+    wait_for("the file", || {
+        app.query("SELECT 'again'").expect("a row");
+        scene.read("slow.log").contains("again")
+    });
+    let lost = scene.counted("logs.slow.lost");
+    drop(app);
+    let (log, folder, _server) = scene.end();
+    let text = std::fs::read_to_string(folder.path().join("slow.log")).expect("a log");
+    let first = text.lines().nth(4).expect("a line of attributes");
+    assert!(first.ends_with(&format!("  Lost_before: {lost}")), "{lost}: {first}");
+    assert_eq!(text.matches("Lost_before").count(), 1, "{text}");
+    assert_eq!(log.matches("entries of a log were lost").count(), 1, "{log}");
+    assert!(log.contains("No space left on device"), "{log}");
+}
