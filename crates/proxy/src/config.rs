@@ -34,8 +34,8 @@ pub(crate) use self::live::Live;
 pub(crate) use self::options::Applies;
 pub(crate) use self::plan::AcceptedClient;
 pub use self::plan::{
-    AccountTerms, AuditLog, CheckKind, CheckOptions, ClassRule, ClientTls, ClientTlsMode, Console, Freshness,
-    Hardening, Http, Limits, Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking,
+    AccountTerms, AuditLog, CheckKind, CheckOptions, ClassRule, ClientTls, ClientTlsMode, Console,
+    Freshness, Hardening, Http, Limits, Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking,
     PassThroughTls, Password, Permission, Pins, Plan, ProxyProtocol, RecordOptions, RouteRule,
     Routing, Sandbox, ServerOptions, ServerRule, SlowLog, Unseen, UserOptions,
 };

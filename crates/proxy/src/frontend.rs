@@ -7,10 +7,12 @@
 //! Ends where [`crate::dispatch`] begins: [`client_task`] serves the client from then on, and [`change_user`] makes it
 //! another user.
 //!
-//! What is asked of servers beside that: [`accounts`], [`hidden`], [`watch`].
+//! What is asked of servers beside that: [`accounts`], [`hidden`], [`watch`]. Logins that fail are told to the audit log
+//! by [`audited`].
 
 pub(crate) mod accepted;
 pub(crate) mod accounts;
+pub(crate) mod audited;
 pub(crate) mod change_user;
 pub(crate) mod client_task;
 pub(crate) mod confirm;

@@ -15,9 +15,9 @@ use view::audit::{AuditEntry, AuditKind};
 use view::slow::SlowEntry;
 
 pub use self::file::RecordError;
-use self::recorder::{Record, Recorder};
 pub(crate) use self::recorder::RecordCounts;
-pub(crate) use self::statement::{Ended, Noted, Noting, Outcome, SlowClient};
+use self::recorder::{Record, Recorder};
+pub(crate) use self::statement::{LoggedClient, Noted, Noting, SlowClient, StatementEnd};
 use crate::config::{Logs, Plan};
 
 /// Both logs.
@@ -75,7 +75,13 @@ impl Records {
     }
 
     /// Tells of something, if the plan has that told.
-    pub(crate) fn tell(&self, plan: &Plan, at: Instant, entry: impl FnOnce() -> AuditEntry, kind: AuditKind) {
+    pub(crate) fn tell(
+        &self,
+        plan: &Plan,
+        at: Instant,
+        kind: AuditKind,
+        entry: impl FnOnce() -> AuditEntry,
+    ) {
         if plan.logs.audit.tells(kind) {
             self.tell_surely(at, entry());
         }

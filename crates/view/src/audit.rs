@@ -182,14 +182,14 @@ fn read(text: Text<'_>, within: Within) -> Option<AuditKind> {
                 }
                 second = word;
                 match () {
-                    () if is(verb, &["CREATE", "ALTER", "DROP", "RENAME"]) => {
-                        match () {
-                            () if is(word, &["USER", "ROLE"]) => Some(AuditKind::Accounts),
-                            () if is(word, &["PREPARE"]) => None,
-                            () => Some(AuditKind::Ddl),
-                        }
+                    () if is(verb, &["CREATE", "ALTER", "DROP", "RENAME"]) => match () {
+                        () if is(word, &["USER", "ROLE"]) => Some(AuditKind::Accounts),
+                        () if is(word, &["PREPARE"]) => None,
+                        () => Some(AuditKind::Ddl),
+                    },
+                    () if is(verb, &["SET"]) && is(word, &["PASSWORD"]) => {
+                        Some(AuditKind::Accounts)
                     }
-                    () if is(verb, &["SET"]) && is(word, &["PASSWORD"]) => Some(AuditKind::Accounts),
                     () => None,
                 }
             }
@@ -203,9 +203,7 @@ fn read(text: Text<'_>, within: Within) -> Option<AuditKind> {
                 }
                 None
             }
-            Token::String(inner)
-                if within == Within::Text && is(verb, &["PREPARE", "EXECUTE"]) =>
-            {
+            Token::String(inner) if within == Within::Text && is(verb, &["PREPARE", "EXECUTE"]) => {
                 read(Lexed::default().text(inner, text.dialect), Within::String)
             }
             _ => None,

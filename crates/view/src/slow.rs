@@ -120,9 +120,8 @@ impl SlowEntry {
 /// A line that begins as those of a log do is moved to the right, which means the same to a server.
 fn put_statement(text: &LoggedText, literals: Literals, out: &mut String) {
     let shown = text.show(literals);
-    let is_log = |line: &str| {
-        line.starts_with('#') || line.starts_with("use ") || line.starts_with("SET ")
-    };
+    let is_log =
+        |line: &str| line.starts_with('#') || line.starts_with("use ") || line.starts_with("SET ");
     for (at, line) in shown.split('\n').enumerate() {
         if at > 0 {
             out.push('\n');
@@ -235,7 +234,8 @@ mod tests {
             (";", "/* nothing */;\n"),
         ] {
             let entry = put(&entry(text), 0);
-            let (_, statement) = entry.split_once("SET timestamp=1795716400;\n").expect("it is there");
+            let (_, statement) =
+                entry.split_once("SET timestamp=1795716400;\n").expect("it is there");
             assert_eq!(statement, shown);
             assert_eq!(entry.matches(";\n#").count(), 0, "{entry}");
         }

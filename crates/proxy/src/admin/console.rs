@@ -6,6 +6,7 @@
 //! or came by a socket of Flifo's own user, changes anything.
 
 mod answers;
+mod audited;
 mod prepared;
 
 use std::io;
@@ -22,6 +23,7 @@ use wire::frame::put_packet_with;
 use wire::handshake::{AuthPacket, FirstPacket, Greeting, Login};
 use wire::response::{ErrPacket, Status};
 
+use self::audited::Audited;
 use self::prepared::Prepared;
 use super::Outside;
 use super::resultset::{Form, Packets};
@@ -63,6 +65,7 @@ struct ConsoleSession {
     rights: Rights,
     id: u32,
     prepared: Prepared,
+    audited: Audited,
 }
 
 /// An error as a client sees it: number, SQLSTATE, message.
@@ -148,13 +151,19 @@ async fn enter(outside: &Rc<Outside>, talk: Talk, origin: VisitOrigin) -> Option
     let arrived = tokio::time::timeout(PATIENCE, arrive(outside, talk, id)).await;
     let Arrival { talk, nonce, login } = arrived.ok()??;
     let capabilities = CAPABILITIES & login.capabilities;
+    let audited = Audited::new(id, &login.user, origin);
     let (outside, prepared) = (Rc::clone(outside), Prepared::default());
     // Until it has proved more.
     let rights = Rights::Look;
-    let mut session = ConsoleSession { outside, talk, capabilities, origin, rights, id, prepared };
+    let mut session =
+        ConsoleSession { outside, talk, capabilities, origin, rights, id, prepared, audited };
     match tokio::time::timeout(PATIENCE, session.log_in(&nonce, &login)).await {
-        Ok(Ok(())) => Some(session),
+        Ok(Ok(())) => {
+            session.audited.log_in(&session.outside);
+            Some(session)
+        }
         Ok(Err(NotIn::Refused(refusal))) => {
+            session.audited.is_refused(&session.outside, &refusal);
             refuse(&session.talk, session.capabilities, &refusal).await;
             None
         }
@@ -267,7 +276,12 @@ impl ConsoleSession {
     }
 
     /// Answers commands until the client leaves, or its place is another one's.
-    async fn converse(mut self, visit: Visit, mut gone: Gone) {
+    async fn converse(mut self, visit: Visit, gone: Gone) {
+        self.answer_all(visit, gone).await;
+        self.audited.log_out(&self.outside);
+    }
+
+    async fn answer_all(&mut self, visit: Visit, mut gone: Gone) {
         let idle = self.outside.shared.plan().limits.idle_client;
         loop {
             self.talk.set_sequence(0);

@@ -283,9 +283,10 @@ fn logs(reading: &mut Reading<'_>) {
     if plan.logs.audit.kinds.is_empty() {
         no_effect(report, written, "logs.audit.file", "logs.audit.kinds names nothing");
     }
-    for (has_file, section) in
-        [(slow.kept.file.is_some(), "logs.slow."), (plan.logs.audit.kept.file.is_some(), "logs.audit.")]
-    {
+    for (has_file, section) in [
+        (slow.kept.file.is_some(), "logs.slow."),
+        (plan.logs.audit.kept.file.is_some(), "logs.audit."),
+    ] {
         let names: Vec<_> = written.names().filter(|name| name.starts_with(section)).collect();
         for name in names.into_iter().filter(|_| !has_file) {
             no_effect(report, written, name, &format!("there is no {section}file"));

@@ -202,7 +202,7 @@ pub struct SlowLog {
     pub literals: Literals,
 }
 
-/// What is told of who did what.
+/// What is told of clients, and of what they have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditLog {
     pub kept: RecordOptions,

@@ -67,6 +67,9 @@ pub(crate) fn refuse(
     worker.count_fault(fault.kind);
     client.session.borrow_mut().counts.answer(-1);
     let logs_in = client.input.login_sequence.get().is_some();
+    if logs_in {
+        notes::see_no_login(worker, client, fault.code().0, &fault.message);
+    }
     let settings = client.session.borrow().settings.clone();
     let charset = settings.as_ref().and_then(|it| it.get(CHARSET)).unwrap_or_default();
     client.write_last(&fault.packet_in(client.take_sequence(), charset));

@@ -31,7 +31,7 @@ use crate::dispatch::input::Input;
 use crate::dispatch::memory::{Claimant, ReservedMemory};
 use crate::dispatch::states::{ClientState, Counted};
 use crate::pool::keys::KeyId;
-use crate::records::{Ended, SlowClient};
+use crate::records::{LoggedClient, SlowClient};
 use crate::worker::outbox::Outbox;
 use crate::worker::seldom::Seldom;
 
@@ -69,13 +69,9 @@ pub(crate) struct Client {
     pub(crate) pinned: Seldom<Pinned>,
     /// Whether a text may hold several statements, if the client has said so since its login (`COM_SET_OPTION`).
     pub(crate) several: Cell<Option<bool>>,
-    /// What proves a change of user, until the client's task deals with it.
-    change_of_user: Seldom<Vec<u8>>,
     pub(crate) input: Input,
-    /// The statement whose answer it takes, for the slow log.
-    pub(crate) ended: Seldom<Ended>,
-    /// When it had logged in.
-    pub(crate) connected: Instant,
+    /// What logs have of it.
+    pub(crate) logged: LoggedClient,
     /// The end of a reply that the client has not taken yet.
     outbox: Outbox,
     /// It ends as soon as it has taken what was written so far.
@@ -121,10 +117,8 @@ impl Client {
             gtid: Seldom::default(),
             pinned: Seldom::default(),
             several: Cell::default(),
-            change_of_user: Seldom::default(),
             input: Input::new(login.more, login.sequence),
-            ended: Seldom::default(),
-            connected: crate::worker::clock::now(),
+            logged: LoggedClient::new(crate::worker::clock::now()),
             outbox: Outbox::default(),
             is_closing: Cell::new(false),
             waker: RefCell::default(),
@@ -261,7 +255,7 @@ impl Client {
 
     /// Has the client's task check the password for another user.
     pub(crate) fn begin_change_of_user(&self, payload: &[u8]) {
-        self.change_of_user.set(Some(payload.to_vec()));
+        self.input.change_of_user.set(Some(payload.to_vec()));
         self.change_state(ClientState::Preparing);
         self.wake();
     }
@@ -284,7 +278,7 @@ impl Client {
 
     /// The answer to its statement is over.
     pub(crate) fn tell_ended(&self) {
-        let Some(ended) = self.ended.take() else { return };
+        let Some(ended) = self.logged.ended.take() else { return };
         ended.take(crate::worker::clock::now(), || SlowClient {
             id: self.id,
             user: String::from_utf8_lossy(self.user.borrow().as_bytes()).into_owned(),
@@ -322,7 +316,7 @@ impl Client {
             return Poll::Ready(Event::Resume);
         }
         if !may_read {
-            if let Some(payload) = self.change_of_user.take() {
+            if let Some(payload) = self.input.change_of_user.take() {
                 return Poll::Ready(Event::ChangeUser(payload));
             }
             return self.poll_gone(context);

@@ -27,6 +27,8 @@ pub(crate) struct Input {
     pub(crate) upload: Seldom<Passage>,
     /// The client may send its next command when the upload ends: there will be no reply.
     pub(crate) upload_ends_turn: Cell<bool>,
+    /// What proves a change of user, until the client's task deals with it.
+    pub(crate) change_of_user: Seldom<Vec<u8>>,
     /// How fast the command in hand comes, if not all of it was there at once.
     progress: Seldom<Progress>,
 }

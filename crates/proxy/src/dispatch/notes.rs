@@ -14,7 +14,7 @@ use crate::dispatch::client::Client;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::worker::Worker;
 use crate::fault::Fault;
-use crate::records::{Noted, Outcome};
+use crate::records::{Noted, StatementEnd};
 
 /// A statement of this text begins.
 #[inline]
@@ -59,7 +59,7 @@ pub(crate) fn see_end(
     flight: &InFlight,
     noted: Noted,
 ) {
-    let outcome = Outcome {
+    let end = StatementEnd {
         rows: flight.follower.rows(),
         affected: flight.affected,
         error: flight.failed.then(|| flight.error().map_or(0, |error| error.code)),
@@ -68,7 +68,7 @@ pub(crate) fn see_end(
             id: Some(backend.thread_id),
         },
     };
-    end(worker, client, noted, outcome, Some(flight.since));
+    finish(worker, client, noted, end, Some(flight.since));
 }
 
 /// Flifo has answered a statement with an error.
@@ -76,31 +76,31 @@ pub(crate) fn see_fault(worker: &Worker, client: &Client, noted: Noted, fault: &
     let (error, _) = fault.code();
     let server = worker.at(client.server.get()).server.name.clone();
     let backend = SlowBackend { server, id: None };
-    let outcome = Outcome { error: Some(error), backend, ..Outcome::default() };
-    end(worker, client, noted, outcome, None);
+    let end = StatementEnd { error: Some(error), backend, ..StatementEnd::default() };
+    finish(worker, client, noted, end, None);
 }
 
-fn end(
+fn finish(
     worker: &Worker,
     client: &Client,
     noted: Noted,
-    outcome: Outcome,
+    end: StatementEnd,
     sent: Option<std::time::Instant>,
 ) {
     let now = crate::worker::clock::now();
     let parts = noted.parts(sent, now);
     let records = &worker.shared.records;
     if let Some(kind) = noted.audited {
-        let mut facts = vec![("server", Fact::Text(outcome.backend.server.clone()))];
+        let mut facts = vec![("server", Fact::Text(end.backend.server.clone()))];
         let schema = client.session.borrow().schema.as_ref().map(|schema| shown(schema));
         facts.extend(schema.map(|schema| ("schema", Fact::Text(schema))));
         facts.push(("seconds", Fact::Seconds(parts.sum())));
-        facts.push(("ok", Fact::Is(outcome.error.is_none())));
-        facts.extend(outcome.error.map(|error| ("error", Fact::Number(error.into()))));
+        facts.push(("ok", Fact::Is(end.error.is_none())));
+        facts.extend(end.error.map(|error| ("error", Fact::Number(error.into()))));
         let text = Some(noted.text.clone());
         records.tell_surely(now, AuditEntry { text, ..of_client(client, kind, facts) });
     }
-    client.ended.set(noted.end(parts, outcome, now, &records.slow));
+    client.logged.ended.set(noted.end(parts, end, now, &records.slow));
 }
 
 /// Something that a client did.
@@ -131,31 +131,23 @@ pub(crate) fn see_login(worker: &Worker, client: &Client) {
         facts
     };
     let (now, kind) = (crate::worker::clock::now(), AuditKind::Logins);
-    worker.shared.records.tell(&plan, now, || of_client(client, kind, facts()), kind);
+    worker.shared.records.tell(&plan, now, kind, || of_client(client, kind, facts()));
 }
 
-/// The server does not let a client into the schema that its login names.
-pub(crate) fn see_no_login(worker: &Worker, client: &Client, flight: &InFlight) {
-    let facts = || {
-        let error = flight.error();
-        let code = error.as_ref().map_or(0, |error| error.code);
-        let message = error.map(|error| shown(error.message)).unwrap_or_default();
-        vec![
-            ("reason", Fact::Text("server_refused".to_owned())),
-            ("error", Fact::Number(code.into())),
-            ("message", Fact::Text(message)),
-        ]
-    };
+/// A client is not let into the schema that its login names.
+pub(crate) fn see_no_login(worker: &Worker, client: &Client, code: u16, message: &str) {
+    let facts =
+        || vec![("error", Fact::Number(code.into())), ("message", Fact::Text(message.to_owned()))];
     let (now, kind) = (crate::worker::clock::now(), AuditKind::Refusals);
-    worker.shared.records.tell(&worker.plan(), now, || of_client(client, kind, facts()), kind);
+    worker.shared.records.tell(&worker.plan(), now, kind, || of_client(client, kind, facts()));
 }
 
 /// A client has gone.
 pub(crate) fn see_logout(worker: &Worker, client: &Client) {
     let (now, kind) = (crate::worker::clock::now(), AuditKind::Logouts);
-    let since = now.saturating_duration_since(client.connected);
+    let since = now.saturating_duration_since(client.logged.since);
     let facts = || vec![("seconds", Fact::Seconds(since))];
-    worker.shared.records.tell(&worker.plan(), now, || of_client(client, kind, facts()), kind);
+    worker.shared.records.tell(&worker.plan(), now, kind, || of_client(client, kind, facts()));
 }
 
 pub(crate) fn named(user: &UserName) -> String {

@@ -509,7 +509,12 @@ fn finish_clients(
     if is_login {
         client.input.login_sequence.set(None);
         match flight.failed {
-            true => notes::see_no_login(worker, &client, flight),
+            true => {
+                let error = flight.error();
+                let code = error.as_ref().map_or(0, |error| error.code);
+                let message = error.map(|error| notes::shown(error.message)).unwrap_or_default();
+                notes::see_no_login(worker, &client, code, &message);
+            }
             false => notes::see_login(worker, &client),
         }
     }

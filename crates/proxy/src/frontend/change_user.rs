@@ -27,18 +27,20 @@ use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::commands;
 use crate::dispatch::leaving;
 use crate::dispatch::login_schema;
+use crate::dispatch::notes;
 use crate::dispatch::reset_connection;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::wanted::{self, Wanted};
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::accounts;
+use crate::frontend::audited;
 use crate::frontend::confirm;
 use crate::frontend::guesses::{self, Answered, Attempt};
 use crate::frontend::held;
 use crate::frontend::hidden;
 use crate::frontend::pass_through;
-use crate::frontend::pending_login::{Claim, NoLogin, has_hidden_quotes};
+use crate::frontend::pending_login::{Applicant, Claim, NoLogin, has_hidden_quotes};
 use crate::frontend::prove::{self, PasswordProof};
 use crate::pool::keys::Key;
 use crate::users::User;
@@ -86,9 +88,14 @@ async fn pass_through(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) 
         pass_through::change_user(worker, client, &claim).await
     };
     match tokio::time::timeout(worker.plan().limits.login, change).await {
-        Ok(Ok(())) => return,
-        Ok(Err(NoLogin::Fault(fault))) => worker.count_fault(fault.kind),
-        Ok(Err(NoLogin::Told)) => {}
+        Ok(Ok(())) => return notes::see_login(worker, client),
+        Ok(Err(NoLogin::Fault(fault))) => {
+            audited::see_fault(worker, &applicant(client, &claim.user), &fault);
+            worker.count_fault(fault.kind);
+        }
+        Ok(Err(NoLogin::Told(packet))) => {
+            audited::see_refusal(worker, &applicant(client, &claim.user), &packet);
+        }
         Ok(Err(NoLogin::Talk(_))) | Err(_) => worker.count_fault(Kind::BadHandshake),
     }
     client.close();
@@ -136,10 +143,20 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
         }
     };
     if let Err(fault) = changed {
+        if let Ok(user) = wanted::read(payload).map_or(Err(()), |it| it.name(brand).map_err(|_| ()))
+        {
+            audited::see_fault(worker, &applicant(client, &user), &fault);
+        }
         worker.count_fault(fault.kind);
         client.write(&fault.packet(sequence));
         client.close();
     }
+}
+
+/// A client that wants to be this user.
+fn applicant(client: &Client, user: &UserName) -> Applicant {
+    let (user, peer) = (Some(notes::named(user)), client.peer);
+    Applicant { user: user.into(), peer: peer.into() }
 }
 
 /// The user whose password a client has proved, and what its account demands.
@@ -208,7 +225,7 @@ async fn prove(
         }
         Err(NoLogin::Fault(fault)) => Err(fault),
         Err(NoLogin::Talk(error)) => Err(broken(error.to_string())),
-        Err(NoLogin::Told) => Err(broken("The login was refused".to_owned())),
+        Err(NoLogin::Told(_)) => Err(broken("The login was refused".to_owned())),
     }
 }
 
@@ -272,6 +289,7 @@ fn begin_anew(
     match waits {
         true => answer::hold(worker, client, Command::new(), &packet, Awaits::Backend),
         false if wanted.schema.is_empty() => {
+            notes::see_login(worker, client);
             commands::handle(worker, client, &mut packet, Awaits::default());
         }
         false => login_schema::enter(worker, client, &wanted.schema),

@@ -19,6 +19,7 @@ use crate::config::Listen;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::accepted::{Accepted, Socket as ClientSocket};
+use crate::frontend::audited;
 use crate::frontend::login;
 
 /// A bound socket.
@@ -245,7 +246,9 @@ fn lacks_descriptors(worker: &Worker, socket: &ClientSocket) -> Option<String> {
 fn refuse(worker: &Worker, socket: &ClientSocket, why: &str) {
     worker.count_fault(Kind::TooManyClients);
     let message = format!("Too many connections: {why}");
-    let greeting = Fault::new(Kind::TooManyClients, message).greeting();
+    let fault = Fault::new(Kind::TooManyClients, message);
+    audited::see_no_room(worker, socket, &fault);
+    let greeting = fault.greeting();
     // A fresh socket's buffer is empty: it takes this at once, or the client is gone.
     let _ = match socket {
         ClientSocket::Tcp(stream) => (&*stream).write_all(&greeting),

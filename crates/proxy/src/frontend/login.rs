@@ -26,18 +26,20 @@ use crate::cluster::servers::ServerId;
 use crate::config::{Listen, Mode};
 use crate::dispatch::client::{self, Client};
 use crate::dispatch::login_schema;
+use crate::dispatch::notes;
 use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::accepted::{Accepted, Socket};
 use crate::frontend::accounts;
+use crate::frontend::audited;
 use crate::frontend::client_task;
 use crate::frontend::confirm;
 use crate::frontend::guesses::{self, Answered, Attempt};
 use crate::frontend::held;
 use crate::frontend::hidden;
 use crate::frontend::pass_through;
-use crate::frontend::pending_login::{self, Claim, NoLogin, PendingLogin};
+use crate::frontend::pending_login::{self, Applicant, Claim, NoLogin, PendingLogin};
 use crate::frontend::prove::{self, PasswordProof};
 use crate::pool::keys::{Key, KeyId};
 use crate::pool::opener;
@@ -97,11 +99,15 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         Err(NoPass::Late { others }) => {
             let fault = too_late(worker, others);
             worker.count_fault(fault.kind);
-            greet_with(PendingLogin::new(stream, listen), fault).await;
+            let applicant = Rc::new(Applicant::default());
+            let pending_login = PendingLogin::new(stream, listen, &applicant);
+            audited::see_fault(worker, &applicant, &fault);
+            greet_with(pending_login, fault).await;
             return None;
         }
     };
-    let pending_login = PendingLogin::new(stream, listen);
+    let applicant = Rc::new(Applicant::default());
+    let pending_login = PendingLogin::new(stream, listen, &applicant);
     let deadline = Instant::now() + limit;
     // Boxed: it is 12 KiB, and moves into the timeout and into what waits for that.
     let login = Box::pin(log_in(worker, pending_login, greeter, pass, deadline));
@@ -109,17 +115,23 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         Ok(Ok((login, schema))) => Some(enter(worker, login, schema)),
         Ok(Err(NoLogin::Fault(fault))) => {
             worker.count_fault(fault.kind);
+            audited::see_fault(worker, &applicant, &fault);
             tracing::debug!(error = fault.message, "a login failed");
             None
         }
-        Ok(Err(NoLogin::Told)) => None,
+        Ok(Err(NoLogin::Told(packet))) => {
+            audited::see_refusal(worker, &applicant, &packet);
+            None
+        }
         Ok(Err(NoLogin::Talk(error))) => {
             worker.count_fault(Kind::BadHandshake);
+            audited::see_break(worker, &applicant, &error.to_string());
             tracing::debug!(%error, "a login broke off");
             None
         }
         Err(_) => {
             worker.count_fault(Kind::BadHandshake);
+            audited::see_break(worker, &applicant, "the login took too long");
             tracing::debug!(?limit, "a login took too long");
             None
         }
@@ -139,8 +151,9 @@ fn enter(worker: &Rc<Worker>, login: client::Login, schema: Option<Vec<u8>>) -> 
         false => &worker.counters.clients_pass_through,
     };
     counter.add(1);
-    if let Some(schema) = schema {
-        login_schema::enter(worker, &client, &schema);
+    match schema {
+        Some(schema) => login_schema::enter(worker, &client, &schema),
+        None => notes::see_login(worker, &client),
     }
     client
 }
@@ -195,6 +208,7 @@ async fn log_in(
         Ok(claim) => claim,
         Err(fault) => return Err(pending_login::tell(pending_login, fault).await),
     };
+    *pending_login.applicant.user.borrow_mut() = Some(notes::named(&claim.user));
     if let Err(fault) = pass.lend(guesses::wait(worker, &claim.user, pending_login.peer)).await {
         return Err(pending_login::tell(pending_login, fault).await);
     }
@@ -510,10 +524,12 @@ async fn greet_with(mut pending_login: PendingLogin, fault: Fault) -> NoLogin {
 }
 
 impl PendingLogin {
-    fn new(stream: Stream, listen: Arc<Listen>) -> Self {
+    fn new(stream: Stream, listen: Arc<Listen>, applicant: &Rc<Applicant>) -> Self {
         let peer = stream.peer_address();
+        applicant.peer.set(peer);
         let (talk, offered) = (Talk::new(stream), Capabilities::NONE);
-        Self { peer, talk, offered, listen, server: ServerId::default() }
+        let applicant = Rc::clone(applicant);
+        Self { applicant, peer, talk, offered, listen, server: ServerId::default() }
     }
 
     async fn go_on_in_tls(

@@ -377,7 +377,7 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                         // Its proof was for this connection alone. Its next try finds room.
                         room::make(&self.worker.pool, self.at.id).await;
                     }
-                    return Err(NoLogin::Told);
+                    return Err(NoLogin::Told(payload));
                 }
                 AuthPacket::Switch { plugin, data } => {
                     self.has_asked = true;

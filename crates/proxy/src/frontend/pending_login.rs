@@ -1,6 +1,8 @@
 //! A client whose login is under way: what it asks for, and why it does not get in.
 
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use backend::Talk;
@@ -19,8 +21,8 @@ use crate::users::Cap;
 pub(crate) enum NoLogin {
     /// It has been told, or can be told with this.
     Fault(Fault),
-    /// The server refused it, and it has been told so.
-    Told,
+    /// The server refused it with this error, which it has been told.
+    Told(Vec<u8>),
     /// Its connection broke.
     Talk(TalkError),
 }
@@ -31,8 +33,16 @@ impl From<TalkError> for NoLogin {
     }
 }
 
+/// What is known of a client that logs in, for the audit log: it outlives a login that fails.
+#[derive(Debug, Default)]
+pub(crate) struct Applicant {
+    pub(crate) user: RefCell<Option<String>>,
+    pub(crate) peer: Cell<Option<SocketAddr>>,
+}
+
 /// A client whose login is under way.
 pub(crate) struct PendingLogin {
+    pub(crate) applicant: Rc<Applicant>,
     pub(crate) talk: Talk,
     /// Where it came from, as the server is told.
     pub(crate) peer: Option<SocketAddr>,

@@ -35,6 +35,7 @@ pub(crate) async fn receive(
                     _ => pending_login.peer,
                 };
                 bytes.drain(..consumed);
+                pending_login.applicant.peer.set(peer);
                 return Ok(PendingLogin {
                     talk: Talk::resume(stream, bytes, 0),
                     peer,

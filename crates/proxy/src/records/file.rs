@@ -76,9 +76,7 @@ impl RecordFile {
                 (self.file, self.is_broken) = (file, false);
                 Ok(())
             }
-            Err(error) => {
-                Err(RecordError { option: self.option, path: self.path.clone(), error })
-            }
+            Err(error) => Err(RecordError { option: self.option, path: self.path.clone(), error }),
         }
     }
 
@@ -166,7 +164,8 @@ mod tests {
 
     /// What is in the folder's files, in the order of their names.
     fn found(folder: &Path) -> Vec<(String, String)> {
-        let entries = fs::read_dir(folder).expect("reads").map(|entry| entry.expect("reads").path());
+        let entries =
+            fs::read_dir(folder).expect("reads").map(|entry| entry.expect("reads").path());
         let read = |path: PathBuf| {
             let name = path.file_name().expect("has one").to_string_lossy().into_owned();
             (name, fs::read_to_string(path).expect("reads"))

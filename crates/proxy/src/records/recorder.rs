@@ -341,7 +341,8 @@ impl Pen {
         let lost = counts.lost - losses.in_log;
         losses.in_log = counts.lost;
         let why = losses.why.take();
-        let why = why.map_or_else(|| "more came than could be written".to_owned(), |it| it.to_string());
+        let why =
+            why.map_or_else(|| "more came than could be written".to_owned(), |it| it.to_string());
         if lost > 0 {
             tracing::warn!(log = self.name, lost, why, "entries of a log were lost");
         }

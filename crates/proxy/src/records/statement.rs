@@ -12,6 +12,7 @@ use wire::text::Text;
 use super::Timed;
 use super::recorder::Recorder;
 use crate::config::Plan;
+use crate::worker::seldom::Seldom;
 
 /// What statements are looked at for. A worker has a copy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,11 +33,8 @@ struct SlowRule {
 impl Noting {
     pub(crate) fn of(plan: &Plan) -> Self {
         let (slow, audit) = (&plan.logs.slow, &plan.logs.audit);
-        let rule = SlowRule {
-            threshold: slow.threshold,
-            sample: slow.sample,
-            literals: slow.literals,
-        };
+        let rule =
+            SlowRule { threshold: slow.threshold, sample: slow.sample, literals: slow.literals };
         Self {
             slow: slow.kept.file.is_some().then_some(rule),
             ddl: audit.tells(AuditKind::Ddl),
@@ -101,7 +99,7 @@ pub(crate) struct Noted {
 
 /// What came of a statement.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct StatementEnd {
     pub(crate) rows: u64,
     pub(crate) affected: u64,
     pub(crate) error: Option<u16>,
@@ -130,12 +128,12 @@ impl Noted {
     pub(crate) fn end(
         self,
         parts: Parts,
-        outcome: Outcome,
+        end: StatementEnd,
         now: Instant,
         slow: &Arc<Recorder<Timed<SlowEntry>>>,
     ) -> Option<Ended> {
         let (rule, text, is_sampled) = (self.slow?, self.text, self.is_sampled);
-        Some(Ended { parts, outcome, at: now, rule, text, is_sampled, slow: Arc::clone(slow) })
+        Some(Ended { parts, end, at: now, rule, text, is_sampled, slow: Arc::clone(slow) })
     }
 }
 
@@ -143,12 +141,26 @@ impl Noted {
 #[derive(Debug)]
 pub(crate) struct Ended {
     parts: Parts,
-    outcome: Outcome,
+    end: StatementEnd,
     at: Instant,
     rule: SlowRule,
     text: LoggedText,
     is_sampled: bool,
     slow: Arc<Recorder<Timed<SlowEntry>>>,
+}
+
+/// What a client keeps for logs.
+pub(crate) struct LoggedClient {
+    /// When it had logged in.
+    pub(crate) since: Instant,
+    /// The statement whose answer it takes.
+    pub(crate) ended: Seldom<Ended>,
+}
+
+impl LoggedClient {
+    pub(crate) fn new(since: Instant) -> Self {
+        Self { since, ended: Seldom::default() }
+    }
 }
 
 /// The client of a statement.
@@ -163,14 +175,14 @@ pub(crate) struct SlowClient {
 impl Ended {
     /// Its client has taken the answer, or will never: it is written if it was slow, or is one of so many.
     pub(crate) fn take(self, now: Instant, client: impl FnOnce() -> SlowClient) {
-        let Self { mut parts, outcome, at, rule, text, is_sampled, slow } = self;
+        let Self { mut parts, end, at, rule, text, is_sampled, slow } = self;
         parts.writing = now.saturating_duration_since(at);
         let is_slow = rule.threshold.is_some_and(|threshold| parts.sum() >= threshold);
         if !is_slow && !is_sampled {
             return;
         }
         let SlowClient { id, user, address, schema } = client();
-        let Outcome { rows, affected, error, backend } = outcome;
+        let StatementEnd { rows, affected, error, backend } = end;
         let why = if is_slow { Why::Slow } else { Why::Sampled };
         let literals = rule.literals;
         let client = id;
@@ -213,7 +225,12 @@ mod tests {
             (audit, "SELECT 1", false, None),
             (audit, "DROP TABLE t", true, Some(AuditKind::Ddl)),
             (&*format!("{audit}kinds = ['accounts']"), "DROP TABLE t", false, None),
-            (&*format!("{audit}kinds = ['accounts']"), "DROP USER t", true, Some(AuditKind::Accounts)),
+            (
+                &*format!("{audit}kinds = ['accounts']"),
+                "DROP USER t",
+                true,
+                Some(AuditKind::Accounts),
+            ),
             (&*format!("{audit}kinds = ['logins']"), "DROP USER t", false, None),
         ] {
             let (noting, lexed) = (noting(plan), Lexed::default());

@@ -135,7 +135,8 @@ fn the_programs_for_slow_logs_read_it() {
     let mut app = scene.client("app");
     app.query("USE shop").expect("a schema");
     for number in 0..5 {
-        app.query(&format!("SELECT a FROM t WHERE a = {number} AND b = 'x{number}'")).expect("rows");
+        app.query(&format!("SELECT a FROM t WHERE a = {number} AND b = 'x{number}'"))
+            .expect("rows");
     }
     let id = app.prepare("SELECT b FROM t WHERE a < 7").expect("prepared");
     for _ in 0..3 {
@@ -155,13 +156,27 @@ fn the_programs_for_slow_logs_read_it() {
     let digested = digested(&path);
     let dumped = dumped(&path);
     for (count, user, fingerprint, statement) in [
-        (5, "app", "select a from t where a = ? and b = ?", "SELECT a FROM t WHERE a = N AND b = 'S'"),
+        (
+            5,
+            "app",
+            "select a from t where a = ? and b = ?",
+            "SELECT a FROM t WHERE a = N AND b = 'S'",
+        ),
         (3, "app", "select b from t where a < ?", "SELECT b FROM t WHERE a < N"),
         (1, "app", "select nonsense from t", "SELECT nonsense FROM t"),
-        (1, "report", "insert into shop.t values(?+)", "INSERT INTO shop.t VALUES (N, 'S'), (N, 'S')"),
+        (
+            1,
+            "report",
+            "insert into shop.t values(?+)",
+            "INSERT INTO shop.t VALUES (N, 'S'), (N, 'S')",
+        ),
         (1, "passed", "select a, b from shop.t", "SELECT a, b FROM shop.t"),
     ] {
-        assert_eq!(digested.get(fingerprint), Some(&(count, user.to_owned())), "{digested:#?}\n{text}");
+        assert_eq!(
+            digested.get(fingerprint),
+            Some(&(count, user.to_owned())),
+            "{digested:#?}\n{text}"
+        );
         let user = format!("{user}[{user}]@127.0.0.1");
         assert_eq!(dumped.get(statement), Some(&(count, user)), "{dumped:#?}\n{text}");
     }
@@ -234,7 +249,8 @@ fn a_reload_turns_logs_on_and_off_and_names_what_it_cannot() {
         Ok(()) => assert!(scene.flifo.log().contains("Landlock"), "{}", scene.flifo.log()),
         Err(problem) => {
             let why = format!("{problem:?}");
-            for part in ["nothing has changed", "cannot write logs.slow.file", "hardening.sandbox"] {
+            for part in ["nothing has changed", "cannot write logs.slow.file", "hardening.sandbox"]
+            {
                 assert!(why.contains(part), "{part}: {why}");
             }
         }
@@ -288,7 +304,9 @@ fn on_a_full_disk_the_road_goes_on_and_the_loss_is_counted_and_told() {
     assert_eq!(scene.counted("logs.slow.written"), 0);
     wait_for("the log to tell", || scene.flifo.log().contains("entries of a log were lost"));
     let file = scene.path("slow.log");
-    scene.reload(|text| text.replace("/dev/full", &file.display().to_string())).expect("a good file");
+    scene
+        .reload(|text| text.replace("/dev/full", &file.display().to_string()))
+        .expect("a good file");
     wait_for("the file", || {
         app.query("SELECT 'again'").expect("a row");
         scene.read("slow.log").contains("again")
@@ -302,4 +320,122 @@ fn on_a_full_disk_the_road_goes_on_and_the_loss_is_counted_and_told() {
     assert_eq!(text.matches("Lost_before").count(), 1, "{text}");
     assert_eq!(log.matches("entries of a log were lost").count(), 1, "{log}");
     assert!(log.contains("No space left on device"), "{log}");
+}
+
+/// The lines of an audit log, each of which is an object.
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// Those of one event and one user.
+fn of<'a>(lines: &'a [Value], event: &str, user: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["event"] == event && line["user"] == user).collect()
+}
+
+#[test]
+fn the_audit_log_tells_who_did_what_and_no_password() {
+    let scene = Scene::start(
+        "[logs.audit]\nfile = \"FOLDER/audit.log\"\n[logs.slow]\nfile = \"FOLDER/slow.log\"\nthreshold = \"0s\"\n",
+    );
+    let mut app = scene.client("app");
+    app.query("SELECT 'DROP TABLE t'").expect("a row");
+    app.query("CREATE TABLE shop.made (a INT)").expect("made");
+    app.query("DROP TABLE shop.missing").expect_err("there is none");
+    app.query("GRANT SELECT ON shop.* TO report@'%'").expect("granted");
+    for text in [
+        "CREATE USER new@'%' IDENTIFIED BY 'hunter2'",
+        "ALTER USER new@'%' IDENTIFIED BY 'hunter2'",
+        "SET PASSWORD FOR new@'%' = PASSWORD('hunter2')",
+        "GRANT SELECT ON shop.* TO new@'%' IDENTIFIED BY 'hunter2'",
+        "EXECUTE IMMEDIATE 'SET PASSWORD FOR new@''%'' = PASSWORD(''hunter2'')'",
+    ] {
+        app.query(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+    }
+    app.query("CHANGE MASTER TO MASTER_HOST = 'h', MASTER_PASSWORD = 'hunter2'").expect("changed");
+    let id = app.prepare("DROP TABLE shop.made").expect("prepared");
+    app.command(&[&[0x17][..], &id.to_le_bytes(), b"\0\x01\0\0\0"].concat()).expect("dropped");
+    drop(app);
+    let mut passed = scene.client("passed");
+    passed.query("TRUNCATE shop.t").expect("emptied");
+    drop(passed);
+    for user in ["app", "passed", "unknown"] {
+        FakeClient::login(scene.flifo.port(), user, "hunter2").err().expect("a wrong password");
+    }
+    let mut console = scene.console();
+    console.query("SHOW SERVERS").expect("servers");
+    console.query("SET server.limit = 7").expect("set");
+    console.query("SET http.token = 'hunter2'").expect_err("it cannot be set");
+    drop(console);
+    wait_for("the last entries", || {
+        let text = scene.read("audit.log");
+        text.matches("\"logout\"").count() >= 3
+    });
+    let (log, folder, _server) = scene.end();
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("a log");
+    let (audit, slow) = (read("audit.log"), read("slow.log"));
+    for text in [&audit, &slow, &log] {
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+    assert!(slow.contains("CREATE USER new@'%' IDENTIFIED BY ?;"), "{slow}");
+    let lines = lines(&audit);
+
+    let login = of(&lines, "login", "app")[0];
+    assert_eq!((&login["mode"], &login["address"]), (&"pooled".into(), &"127.0.0.1".into()));
+    assert_eq!(of(&lines, "login", "passed")[0]["mode"], "pass-through");
+    assert_eq!(of(&lines, "logout", "app")[0]["client"], login["client"]);
+    for user in ["app", "passed", "unknown"] {
+        let refusals = of(&lines, "refusal", user);
+        assert_eq!(refusals.len(), 1, "{user}: {audit}");
+        assert_eq!(refusals[0]["error"], 1045, "{audit}");
+        assert!(refusals[0]["message"].as_str().expect("a text").contains("denied"), "{audit}");
+        assert!(refusals[0]["reason"].is_string(), "{audit}");
+    }
+    let told = |event, user| -> Vec<(String, bool)> {
+        let told = of(&lines, event, user).into_iter();
+        let text = |line: &Value| line["statement"].as_str().expect("a text").to_owned();
+        told.map(|line| (text(line), line["ok"] == true)).collect()
+    };
+    let pairs = |pairs: &[(&str, bool)]| -> Vec<(String, bool)> {
+        pairs.iter().map(|(text, ok)| ((*text).to_owned(), *ok)).collect()
+    };
+    let ddl = [
+        ("CREATE TABLE shop.made (a INT)", true),
+        ("DROP TABLE shop.missing", false),
+        ("DROP TABLE shop.made", true),
+    ];
+    assert_eq!(told("ddl", "app"), pairs(&ddl));
+    assert_eq!(told("ddl", "passed"), pairs(&[("TRUNCATE shop.t", true)]));
+    let accounts = [
+        ("GRANT SELECT ON shop.* TO report@'%'", true),
+        ("CREATE USER new@'%' IDENTIFIED BY ?", true),
+        ("ALTER USER new@'%' IDENTIFIED BY ?", true),
+        ("SET PASSWORD FOR new@'%' = PASSWORD(?)", true),
+        ("GRANT SELECT ON shop.* TO new@'%' IDENTIFIED BY ?", true),
+        ("EXECUTE IMMEDIATE ?", true),
+    ];
+    assert_eq!(told("account", "app"), pairs(&accounts));
+    let orders = [("SET server.limit = 7", true), ("SET http.token = ?", false)];
+    assert_eq!(told("console", "admin"), pairs(&orders));
+    assert_eq!(of(&lines, "login", "admin")[0]["mode"], "console");
+}
+
+#[test]
+fn only_the_kinds_that_are_named_are_told() {
+    let scene = Scene::start(
+        "[logs.audit]\nfile = \"FOLDER/audit.log\"\nkinds = [\"refusals\", \"accounts\"]\n",
+    );
+    let mut app = scene.client("app");
+    app.query("CREATE TABLE shop.made (a INT)").expect("made");
+    app.query("CREATE USER new@'%'").expect("made");
+    FakeClient::login(scene.flifo.port(), "app", "wrong").err().expect("a wrong password");
+    let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: scene.flifo.port() };
+    let elsewhere = Client::builder(address, "app", "app's").schema("nowhere").connect();
+    elsewhere.err().expect("there is no such schema");
+    drop(app);
+    let (_, folder, _server) = scene.end();
+    let lines = lines(&std::fs::read_to_string(folder.path().join("audit.log")).expect("a log"));
+    let told: Vec<_> = lines.iter().map(|line| (&line["event"], &line["error"])).collect();
+    let pairs = [("account", Value::Null), ("refusal", 1045.into()), ("refusal", 1049.into())];
+    let pairs = pairs.map(|(event, error)| (Value::from(event), error));
+    assert_eq!(told, pairs.iter().map(|(event, error)| (event, error)).collect::<Vec<_>>());
 }

@@ -17,6 +17,7 @@ const PROXY: &[&str] = &[
     "cluster",
     "placement",
     "discover",
+    "records",
     "config",
     "worker",
     "fault",

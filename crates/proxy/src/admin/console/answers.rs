@@ -14,29 +14,35 @@ impl ConsoleSession {
     /// Answers a statement.
     pub(super) async fn answer(&self, text: &[u8], packets: &mut Packets) -> Result<(), Refusal> {
         let command = command::read(text).map_err(|error| Refusal(1064, b"42000", error))?;
+        let done = self.carry_out(&command, packets).await;
+        self.tell_order(text, &command, &done);
+        done
+    }
+
+    async fn carry_out(&self, command: &Command, packets: &mut Packets) -> Result<(), Refusal> {
         match command {
             Command::Nothing => packets.put_ok(),
-            Command::Show(show) => packets.put_table(&self.table(&show).await?),
-            Command::Select(items) => select(&items, self.id, packets)?,
+            Command::Show(show) => packets.put_table(&self.table(show).await?),
+            Command::Select(items) => select(items, self.id, packets)?,
             Command::Help(about) => packets.put_table(&help(about.as_deref())?),
             Command::Set(name, value) => {
                 self.may_change()?;
-                let done = self.outside.set(&name, &value).await;
+                let done = self.outside.set(name, value).await;
                 packets.put_table(&said(done)?);
             }
             Command::Server(verb, name) => {
                 self.may_change()?;
-                let done = self.outside.stand(verb, name.as_deref()).await;
+                let done = self.outside.stand(*verb, name.as_deref()).await;
                 packets.put_table(&said(done)?);
             }
             Command::ConfirmWriter(name) => {
                 self.may_change()?;
-                let done = self.outside.confirm(&name).await;
+                let done = self.outside.confirm(name).await;
                 packets.put_table(&said(done)?);
             }
             Command::Kill(victim, id) => {
                 self.may_change()?;
-                let done = self.outside.kill(victim, id).await;
+                let done = self.outside.kill(*victim, *id).await;
                 done.map_err(|error| Refusal(1094, b"HY000", error))?;
                 packets.put_ok();
             }

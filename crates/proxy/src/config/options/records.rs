@@ -179,8 +179,7 @@ pub(in crate::config) static AUDIT: Section<Plan> = Section {
     ],
 };
 
-const KINDS: &str =
-    "\"logins\", \"refusals\", \"logouts\", \"ddl\", \"accounts\" or \"console\"";
+const KINDS: &str = "\"logins\", \"refusals\", \"logouts\", \"ddl\", \"accounts\" or \"console\"";
 
 const SIZES: RangeInclusive<u64> = 64 << 10..=1 << 40;
 const FILES: RangeInclusive<u32> = 0..=1000;
