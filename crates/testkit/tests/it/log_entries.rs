@@ -359,7 +359,7 @@ fn the_audit_log_tells_who_did_what_and_no_password() {
     passed.query("TRUNCATE shop.t").expect("emptied");
     drop(passed);
     for user in ["app", "passed", "unknown"] {
-        FakeClient::login(scene.flifo.port(), user, "hunter2").err().expect("a wrong password");
+        FakeClient::login(scene.flifo.port(), user, "hunter2").expect_err("a wrong password");
     }
     let mut console = scene.console();
     console.query("SHOW SERVERS").expect("servers");
@@ -427,10 +427,10 @@ fn only_the_kinds_that_are_named_are_told() {
     let mut app = scene.client("app");
     app.query("CREATE TABLE shop.made (a INT)").expect("made");
     app.query("CREATE USER new@'%'").expect("made");
-    FakeClient::login(scene.flifo.port(), "app", "wrong").err().expect("a wrong password");
+    FakeClient::login(scene.flifo.port(), "app", "wrong").expect_err("a wrong password");
     let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: scene.flifo.port() };
     let elsewhere = Client::builder(address, "app", "app's").schema("nowhere").connect();
-    elsewhere.err().expect("there is no such schema");
+    elsewhere.expect_err("there is no such schema");
     drop(app);
     let (_, folder, _server) = scene.end();
     let lines = lines(&std::fs::read_to_string(folder.path().join("audit.log")).expect("a log"));
