@@ -268,16 +268,18 @@ fn full_files_are_renamed_and_a_signal_opens_them_anew() {
     let scene = Scene::start(&format!("{EACH}size_max = \"64KiB\"\nfiles_max = 2\n"));
     let mut app = scene.client("app");
     let long = "x".repeat(4000);
-    let mut number = 0;
+    let number = std::cell::Cell::new(0);
     let mut tell = |until: &dyn Fn() -> bool| {
         while !until() {
-            number += 1;
-            app.query(&format!("SELECT {number}, '{long}'")).expect("a row");
+            number.set(number.get() + 1);
+            app.query(&format!("SELECT {}, '{long}'", number.get())).expect("a row");
         }
     };
     tell(&|| scene.path("slow.log.2").exists());
     let first = scene.read("slow.log.2");
-    tell(&|| scene.read("slow.log.2") != first);
+    tell(&|| scene.path("slow.log.2").exists() && scene.read("slow.log.2") != first);
+    // None is renamed any more.
+    wait_for("all entries", || scene.counted("logs.slow.written") == number.get());
     assert!(!scene.path("slow.log.3").exists());
     for name in ["slow.log", "slow.log.1", "slow.log.2"] {
         let len = std::fs::metadata(scene.path(name)).expect("it is there").len();
