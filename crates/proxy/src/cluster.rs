@@ -8,6 +8,7 @@ pub(crate) mod facts;
 pub(crate) mod members;
 pub(crate) mod names;
 pub(crate) mod post;
+pub(crate) mod queue_length;
 pub(crate) mod roles;
 pub(crate) mod servers;
 pub(crate) mod tls;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use engine::descriptors::Descriptors;
 
 use crate::cluster::dial::Dialer;
-use crate::cluster::facts::ServerState;
+use crate::cluster::facts::{ServerState, Standing};
 use crate::cluster::members::Members;
 use crate::cluster::post::{News, Post};
 use crate::cluster::servers::{Server, ServerId, Servers, Site};
@@ -113,7 +114,8 @@ impl Cluster {
 
     /// How a server is. Of the only one, a connection that fails says that sooner than checks, of which one may fail.
     pub(crate) fn state_of(&self, server: &Server) -> ServerState {
-        if self.members.is_routed() {
+        // What is paused is up as far as checks tell.
+        if self.members.is_routed() && server.facts.standing() != Standing::Paused {
             return self.members.watched(server.id).into();
         }
         let seen = server.facts.state();

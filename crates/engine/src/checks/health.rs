@@ -95,13 +95,26 @@ pub struct Health {
     against: u32,
     /// Passed checks that are still missing until it is no longer on trial; zero: it is not.
     trial: u32,
-    reason: String,
-    since: Instant,
+    /// What checks have found last, and since when it has been so.
+    found: Reason,
+    /// Why an operator's order, and what its agent says.
+    ordered: Option<Reason>,
+    told: Option<Reason>,
     /// Since when it bears load after having been down.
     risen: Option<Instant>,
     well_until: Option<Instant>,
     wants_check: bool,
 }
+
+/// Why something is as it is, and since when.
+#[derive(Clone, Debug)]
+struct Reason {
+    text: String,
+    since: Instant,
+}
+
+/// What is found of a server before its first check.
+const NOT_CHECKED: &str = "not checked yet";
 
 impl Health {
     /// Goes by other rules from now on.
@@ -118,8 +131,9 @@ impl Health {
             agent: Agent::default(),
             against: 0,
             trial: 0,
-            reason: "not checked yet".to_owned(),
-            since: now,
+            found: Reason { text: NOT_CHECKED.to_owned(), since: now },
+            ordered: None,
+            told: None,
             risen: None,
             well_until: None,
             wants_check: false,
@@ -148,9 +162,19 @@ impl Health {
         self.trial > 0 && self.is_usable()
     }
 
-    /// Why it is what it is, and since when.
+    /// Why it is what [`Self::name`] says, and since when.
     pub fn reason(&self) -> (&str, Instant) {
-        (&self.reason, self.since)
+        let is_up = matches!(self.state, State::Up | State::GoingDown);
+        let is_part = self.agent.percent.is_some_and(|percent| percent != 100);
+        let is_by_agent = self.agent.order != HealthOrder::None
+            || is_up && !self.agent.allows()
+            || self.state == State::Up && is_part;
+        let reason = match (&self.ordered, &self.told) {
+            (Some(ordered), _) => ordered,
+            (None, Some(told)) if is_by_agent => told,
+            (None, _) => &self.found,
+        };
+        (&reason.text, reason.since)
     }
 
     /// What it is, in a word.
@@ -184,7 +208,10 @@ impl Health {
     pub fn set_order(&mut self, order: HealthOrder, reason: &str, now: Instant) {
         if self.order != order {
             self.change_orders(|it| it.order = order);
-            self.tell(reason, now);
+            self.ordered = match order {
+                HealthOrder::None => None,
+                _ => Some(Reason { text: reason.to_owned(), since: now }),
+            };
         }
     }
 
@@ -193,7 +220,8 @@ impl Health {
         let mut changed = false;
         self.change_orders(|it| changed = it.agent.hear(report));
         if changed {
-            self.tell(&format!("its agent says {}", self.agent), now);
+            let text = format!("its agent says {}", self.agent);
+            self.told = Some(Reason { text, since: now });
         }
         changed
     }
@@ -204,6 +232,7 @@ impl Health {
         if before == HealthOrder::Maintenance && self.order() != before {
             // What was known before belongs to the past.
             (self.state, self.against) = (State::Down, 0);
+            NOT_CHECKED.clone_into(&mut self.found.text);
             (self.risen, self.trial) = (None, 0);
             self.wants_check = true;
         }
@@ -227,6 +256,9 @@ impl Health {
         match self.state {
             State::Up => {
                 self.against = 0;
+                if self.found.text == NOT_CHECKED {
+                    self.found.text = "checks pass".to_owned();
+                }
                 if self.trial == 1 {
                     self.tried(now);
                 }
@@ -275,7 +307,7 @@ impl Health {
     pub fn tried(&mut self, now: Instant) {
         if self.trial > 0 {
             (self.risen, self.trial) = (Some(now), 0);
-            self.explain("its trial went well");
+            "its trial went well".clone_into(&mut self.found.text);
         }
     }
 
@@ -299,29 +331,18 @@ impl Health {
     fn turn(&mut self, state: State, reason: &str, now: Instant) {
         self.against = 0;
         if self.state != state {
-            self.since = now;
+            self.found.since = now;
         }
         if matches!(state, State::Down | State::GoingUp) {
             (self.risen, self.trial) = (None, 0);
         }
         self.state = state;
-        self.explain(reason);
+        reason.clone_into(&mut self.found.text);
     }
 
     fn tell(&mut self, reason: &str, now: Instant) {
-        if self.reason != reason {
-            self.since = now;
-        }
-        self.explain(reason);
-    }
-
-    fn explain(&mut self, reason: &str) {
-        match self.order {
-            // What checks find is not why it is not used.
-            HealthOrder::None if self.state == State::Up && !self.agent.allows() => {
-                self.reason = format!("its agent says {}", self.agent);
-            }
-            _ => reason.clone_into(&mut self.reason),
+        if self.found.text != reason {
+            self.found = Reason { text: reason.to_owned(), since: now };
         }
     }
 
@@ -397,6 +418,30 @@ mod tests {
         assert_eq!(of(&[failed(), failed(), failed(), Passed]), State::GoingUp);
         assert_eq!(of(&[failed(), failed(), failed(), Passed, failed(), Passed]), State::GoingUp);
         assert_eq!(of(&[failed(), failed(), failed(), Passed, Passed]), State::Up);
+    }
+
+    #[test]
+    fn the_reason_is_that_of_the_state_that_is_shown() {
+        let now = Instant::now();
+        let mut health = Health::new(CheckRules::default(), now);
+        let shown = |health: &Health| (health.name(), health.reason().0.to_owned());
+        let is = |health: &Health, name, reason: &str| {
+            assert_eq!(shown(health), (name, reason.to_owned()));
+        };
+        is(&health, "up", "not checked yet");
+        health.see(Sign::Passed, Others::AreUp, now);
+        is(&health, "up", "checks pass");
+        health.set_order(HealthOrder::Drain, "by an order", now);
+        is(&health, "drain", "by an order");
+        health.see(failed(), Others::AreUp, now);
+        is(&health, "drain", "by an order");
+        health.set_order(HealthOrder::None, "by an order", now);
+        is(&health, "going down", "no answer");
+        health.see(Sign::Passed, Others::AreUp, now);
+        is(&health, "up", "a check has passed");
+        health.set_order(HealthOrder::Maintenance, "by an order", now);
+        health.set_order(HealthOrder::None, "by an order", now);
+        is(&health, "down", "not checked yet");
     }
 
     #[test]
