@@ -109,11 +109,11 @@ fn client(port: u16) -> Result<Client> {
 
 /// What the console says of a server: its state, its backends, its role.
 fn seen(console: &mut Client, name: &str) -> Result<(String, u32, String)> {
-    let rows = console.query(&format!("SHOW SERVERS WHERE name = '{name}'"))?;
+    let rows = console.query(&format!("SHOW FULL SERVERS WHERE name = '{name}'"))?;
     let row = rows.first().with_context(|| format!("there is no {name}"))?;
     let (state, backends, role) = (row.get(2), row.get(11), row.get(16));
     let (Some(state), Some(backends), Some(role)) = (state, backends, role) else {
-        return Err(anyhow!("SHOW SERVERS has other columns"));
+        return Err(anyhow!("SHOW FULL SERVERS has other columns"));
     };
     Ok((state.clone(), backends.parse()?, role.clone()))
 }

@@ -152,6 +152,11 @@ impl Statements {
         self.kept = 0;
     }
 
+    /// Bytes that they keep.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub fn len(&self) -> usize {
         self.open.as_ref().map_or(0, |open| open.len())
     }

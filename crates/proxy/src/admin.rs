@@ -4,13 +4,20 @@
 //! nothing here is on the road of a statement, and a visitor that asks nothing costs nothing.
 
 mod actions;
+mod any_server;
+mod blockers;
+mod catalog;
 mod console;
 pub mod health;
+mod help;
 mod http;
+mod listings;
 mod metrics;
 mod placement;
+mod proxysql;
 pub(crate) mod reload;
 pub mod remote;
+mod reset;
 mod resultset;
 mod servers;
 mod stats;
@@ -64,6 +71,8 @@ pub(crate) struct Outside {
     /// The number of the console's next client.
     next_session: Cell<u32>,
     survey: survey::Survey,
+    /// What counters were when they were last reset.
+    baseline: reset::Baseline,
     started: SystemTime,
 }
 
@@ -138,6 +147,7 @@ pub(crate) fn open(
                 lookers: room(console::CLIENTS_MAX),
                 administrators: room(console::CLIENTS_MAX),
                 survey: survey::Survey::default(),
+                baseline: reset::Baseline::default(),
                 started: SystemTime::now(),
                 shared,
                 reloader,
@@ -147,7 +157,9 @@ pub(crate) fn open(
             attend(&outside, doors, changes).await;
         });
     };
-    thread::Builder::new().name("outside".to_owned()).spawn(serve)?;
+    // A statement of many words is a tree as deep, which its parser leaves by recursion.
+    let builder = thread::Builder::new().name("outside".to_owned()).stack_size(8 << 20);
+    builder.spawn(serve)?;
     Ok(())
 }
 

@@ -61,6 +61,7 @@ pub(crate) mod states;
 pub(crate) mod stranded;
 pub(crate) mod supply;
 pub(crate) mod tally;
+pub(crate) mod traffic;
 pub(crate) mod transfers;
 pub(crate) mod waits;
 pub(crate) mod wanted;

@@ -91,7 +91,8 @@ impl Stand {
         thread::sleep(LOOK);
         let address = Address::Unix(self.folder.path().join("console.sock"));
         let console = Client::builder(address, "any", "").plugin(Plugin::NativePassword);
-        let rows = console.connect().expect("a console").query("SHOW PLACEMENT").expect("answers");
+        let rows =
+            console.connect().expect("a console").query("SHOW FULL PLACEMENT").expect("answers");
         let value = |name: &str| {
             rows.iter().find(|row| row[0] == name).map_or_else(String::new, |row| row[1].clone())
         };

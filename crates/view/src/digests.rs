@@ -37,6 +37,12 @@ pub struct Place {
     row: u32,
 }
 
+impl Place {
+    pub const fn digest(self) -> u64 {
+        self.digest
+    }
+}
+
 #[derive(Debug)]
 struct Row {
     digest: u64,
@@ -139,6 +145,17 @@ impl Digests {
             told.push(Told { digest: 0, text: "".into(), figures: self.others.clone() });
         }
         told
+    }
+
+    /// All begin at zero. A statement that runs meanwhile counts among the others.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.rows_max);
+    }
+
+    /// The text of a statement that has a row.
+    pub fn text(&self, digest: u64) -> Option<&str> {
+        let row = self.places.get(&digest)?;
+        self.rows.get(*row as usize).map(|row| &*row.text)
     }
 
     /// How many rows have been given to other statements.

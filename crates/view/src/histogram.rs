@@ -67,6 +67,12 @@ impl Histogram {
         self.counts[..end].iter().sum()
     }
 
+    /// How many were shorter than this; those of the class that it lies in count as longer.
+    pub fn below_time(&self, time: Duration) -> u64 {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.counts[..class(micros)].iter().sum()
+    }
+
     /// The time that `share` of all did not exceed; a little more, never less.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let rank = (share.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;

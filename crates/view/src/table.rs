@@ -19,6 +19,8 @@ pub struct Column {
 pub enum Kind {
     Text,
     Count,
+    /// Whole numbers that may be below zero.
+    Signed,
     Real,
 }
 
@@ -28,6 +30,8 @@ pub enum Value {
     Null,
     Text(Cow<'static, str>),
     Count(u64),
+    /// Below zero; what is not is a count.
+    Signed(i64),
     Real(f64),
 }
 
@@ -71,16 +75,6 @@ impl Table {
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
     }
-
-    /// The table as a JSON list of objects.
-    pub fn to_json(&self) -> serde_json::Value {
-        let object = |row: &Vec<Value>| {
-            let pairs = self.columns.iter().zip(row);
-            let pairs = pairs.map(|(column, value)| (column.name.to_owned(), value.to_json()));
-            serde_json::Value::Object(pairs.collect())
-        };
-        serde_json::Value::Array(self.rows.iter().map(object).collect())
-    }
 }
 
 impl Value {
@@ -99,21 +93,40 @@ impl Value {
         }
     }
 
+    /// In which order rows are sorted: nothing, numbers by value, texts without regard to case.
+    pub fn sort_order(&self, other: &Self) -> Ordering {
+        let rank = |value: &Self| match value {
+            Self::Null => 0,
+            Self::Count(_) | Self::Signed(_) | Self::Real(_) => 1,
+            Self::Text(_) => 2,
+        };
+        match (self, other) {
+            (Self::Count(one), Self::Count(two)) => one.cmp(two),
+            (Self::Text(one), Self::Text(two)) => one.to_lowercase().cmp(&two.to_lowercase()),
+            _ => rank(self).cmp(&rank(other)).then_with(|| {
+                let number = |value: &Self| value.number().unwrap_or_default();
+                number(self).total_cmp(&number(other))
+            }),
+        }
+    }
+
     /// What it is as a number; of a text, only if it is one.
     fn number(&self) -> Option<f64> {
         match self {
             Self::Null => None,
             Self::Text(text) => text.trim().parse().ok().filter(|it: &f64| it.is_finite()),
             Self::Count(count) => Some(*count as f64),
+            Self::Signed(number) => Some(*number as f64),
             Self::Real(real) => Some(*real),
         }
     }
 
-    fn to_json(&self) -> serde_json::Value {
+    pub(crate) fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Null => serde_json::Value::Null,
             Self::Text(text) => text.as_ref().into(),
             Self::Count(count) => (*count).into(),
+            Self::Signed(number) => (*number).into(),
             Self::Real(real) => (*real).into(),
         }
     }
@@ -125,6 +138,7 @@ impl fmt::Display for Value {
             Self::Null => Ok(()),
             Self::Text(text) => formatter.write_str(text),
             Self::Count(count) => write!(formatter, "{count}"),
+            Self::Signed(number) => write!(formatter, "{number}"),
             Self::Real(real) => write!(formatter, "{real:.3}"),
         }
     }
@@ -183,15 +197,10 @@ mod tests {
         assert_eq!(of("abc").compare(&of("ABC")), Some(Ordering::Equal));
         assert_eq!(of("b").compare(&Value::from(1_u64)), Some(Ordering::Greater));
         assert_eq!(Value::Null.compare(&of("")), None);
+        assert_eq!(
+            Table::new(const { &[text("name"), count("clients")] }).column("CLIENTS"),
+            Some(1)
+        );
         assert_eq!(Value::from(u64::MAX).compare(&(u64::MAX - 1).into()), Some(Ordering::Greater));
-    }
-
-    #[test]
-    fn a_table_is_a_list_of_objects_in_json() {
-        let mut table = Table::new(const { &[text("name"), count("clients"), real("load")] });
-        table.add(["a\"b".into(), 3_u64.into(), Value::Null]);
-        let want = serde_json::json!([{"name": "a\"b", "clients": 3, "load": null}]);
-        assert_eq!(table.to_json(), want);
-        assert_eq!(table.column("CLIENTS"), Some(1));
     }
 }

@@ -356,7 +356,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Compares ledgers with what the writer has.
 fn judge(found: &mut Findings, site: &mut Site, ledgers: &[Ledger]) -> Result<()> {
     let mut console = site.console()?;
-    let roles = console.query("SHOW SERVERS WHERE role = 'writer'")?;
+    let roles = console.query("SHOW FULL SERVERS WHERE role = 'writer'")?;
     let name = roles.first().and_then(|row| row.first()).context("there is no writer")?;
     let at: usize = name.trim_start_matches("db").parse()?;
     let server: &PrivateServer = &site.cluster.servers[at - 1];

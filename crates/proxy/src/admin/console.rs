@@ -26,6 +26,8 @@ use wire::response::{ErrPacket, Status};
 use self::audited::Audited;
 use self::prepared::Prepared;
 use super::Outside;
+use super::any_server::VERSION;
+use super::catalog::{self, Rights};
 use super::resultset::{Form, Packets};
 use super::visits::{Gone, Visit};
 use crate::frontend::listener::Listener;
@@ -49,13 +51,6 @@ const CAPABILITIES: Capabilities = Capabilities(
         | Capabilities::DEPRECATE_EOF.0,
 );
 
-/// What a client of the console may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rights {
-    Look,
-    Change,
-}
-
 /// A client of the console.
 struct ConsoleSession {
     outside: Rc<Outside>,
@@ -64,6 +59,8 @@ struct ConsoleSession {
     origin: VisitOrigin,
     rights: Rights,
     id: u32,
+    /// Where tables are looked for of which no schema is named.
+    schema: &'static str,
     prepared: Prepared,
     audited: Audited,
 }
@@ -155,8 +152,10 @@ async fn enter(outside: &Rc<Outside>, talk: Talk, origin: VisitOrigin) -> Option
     let (outside, prepared) = (Rc::clone(outside), Prepared::default());
     // Until it has proved more.
     let rights = Rights::Look;
+    let schema = login.schema.as_deref().and_then(|name| std::str::from_utf8(name).ok());
+    let schema = schema.and_then(catalog::schema).unwrap_or(catalog::OWN_SCHEMA);
     let mut session =
-        ConsoleSession { outside, talk, capabilities, origin, rights, id, prepared, audited };
+        ConsoleSession { outside, talk, capabilities, origin, rights, id, schema, prepared, audited };
     match tokio::time::timeout(PATIENCE, session.log_in(&nonce, &login)).await {
         Ok(Ok(())) => {
             session.audited.log_in(&session.outside);
@@ -186,7 +185,7 @@ async fn arrive(outside: &Outside, mut talk: Talk, id: u32) -> Option<Arrival> {
     let nonce = Nonce::from_random(random);
     let tls = outside.shared.tls().clients.clone();
     let greeting = Greeting {
-        version: answers::VERSION.as_bytes().to_vec(),
+        version: VERSION.as_bytes().to_vec(),
         connection_id: id,
         nonce: nonce.as_bytes().to_vec(),
         capabilities: match &tls {
@@ -329,7 +328,11 @@ impl ConsoleSession {
                     packets.put_refusal(&refusal);
                 }
             }
-            Some(Opcode::Ping | Opcode::InitDb) => packets.put_ok(),
+            Some(Opcode::Ping) => packets.put_ok(),
+            Some(Opcode::InitDb) => match self.use_schema(&String::from_utf8_lossy(body)) {
+                Ok(()) => packets.put_ok(),
+                Err(refusal) => packets.put_refusal(&refusal),
+            },
             Some(Opcode::ResetConnection) => {
                 self.prepared.clear();
                 packets.put_ok();

@@ -21,11 +21,12 @@ use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncRead, AsyncWrite};
-use view::command::Show;
+use view::sql::{Query, Session};
 use wire::auth::{Secret, base64};
 
 use self::busy::{Guarded, Watched};
 use super::Outside;
+use super::catalog::{self, Rights};
 use super::tables::{SHOWN, Shown};
 use super::visits::{Gone, Visit};
 use crate::cluster::facts::Standing;
@@ -163,7 +164,7 @@ async fn answer(outside: &Outside, request: &Request<Incoming>, scope: Scope) ->
             typed("text/plain; charset=utf-8", outside.stats(&surveyed))
         }
         "/api" | "/api/" => {
-            let names: Vec<_> = SHOWN.iter().map(|shown| shown.name.to_lowercase()).collect();
+            let names: Vec<_> = SHOWN.iter().map(|shown| shown.name).collect();
             typed(JSON, serde_json::json!(names).to_string())
         }
         "/" => typed("text/plain; charset=utf-8", INDEX.to_owned()),
@@ -184,26 +185,19 @@ const INDEX: &str = "/metrics      for Prometheus\n\
 
 /// A table, or those of its rows of which the condition behind `where=` is true.
 async fn api(outside: &Outside, name: &str, query: Option<&str>) -> Answer {
-    let name = name.to_ascii_uppercase();
-    let Some(shown) = Shown::named(&name) else {
+    if Shown::named(name).is_none() {
         return plain(StatusCode::NOT_FOUND, "no such table; /api lists them\n");
-    };
+    }
     let condition = query.and_then(|query| query.strip_prefix("where=")).map(decode);
-    let show = match condition {
-        None => Ok(Show::all_of(name)),
-        Some(condition) => {
-            let text = format!("SHOW {name} WHERE {condition}");
-            match view::command::read(text.as_bytes()) {
-                Ok(view::command::Command::Show(show)) => Ok(show),
-                Ok(_) => Err("that is no condition".to_owned()),
-                Err(error) => Err(error),
-            }
-        }
+    let session = Session::default();
+    let query = Query::of_table(name, condition.as_deref());
+    let answer = match &query {
+        Ok(query) => catalog::answer(outside, &session, Rights::Look, query).await,
+        Err(error) => Err(error.clone()),
     };
-    let mut table = shown.make(outside).await;
-    match show.and_then(|show| show.narrow_down(&mut table)) {
-        Ok(()) => typed(JSON, table.to_json().to_string()),
-        Err(error) => plain(StatusCode::BAD_REQUEST, &format!("{error}\n")),
+    match answer {
+        Ok(answer) => typed(JSON, answer.to_json().to_string()),
+        Err(error) => plain(StatusCode::BAD_REQUEST, &format!("{}\n", error.message)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A table as the rows of a reply in MySQL's protocol, in its text form or the binary one of prepared statements.
 
+use view::sql::{Answer, AnswerColumn};
 use view::table::{Column, Kind, Table, Value};
 use wire::Capabilities;
 use wire::bytes::Write;
@@ -66,22 +67,28 @@ impl Packets {
         }
     }
 
-    pub(super) fn put_table(&mut self, table: &Table) {
-        let names = table.columns.iter().map(|column| (column.name, column.kind));
-        self.put_rows(&names.collect::<Vec<_>>(), &table.rows);
+    pub(super) fn put_table(&mut self, table: Table) {
+        let heading = |column: &Column| AnswerColumn {
+            table: String::new(),
+            name: column.name.to_owned(),
+            kind: column.kind,
+        };
+        let columns = table.columns.iter().map(heading).collect();
+        self.put_answer(&Answer { columns, rows: table.rows });
     }
 
-    /// Rows under these names.
-    pub(super) fn put_rows(&mut self, columns: &[(&str, Kind)], rows: &[Vec<Value>]) {
+    /// Rows under their names.
+    pub(super) fn put_answer(&mut self, answer: &Answer) {
+        let columns = &answer.columns;
         self.put_with(|out| out.put_lenenc(columns.len() as u64));
-        for (name, kind) in columns {
-            self.put_with(|out| put_column(name, *kind, out));
+        for column in columns {
+            self.put_with(|out| put_column(&column.table, &column.name, column.kind, out));
         }
         if !self.capabilities.has(Capabilities::DEPRECATE_EOF) {
             self.put_eof();
         }
         let form = self.form;
-        for row in rows {
+        for row in &answer.rows {
             self.put_with(|out| match form {
                 Form::Text => put_text_row(row, out),
                 Form::Binary => put_binary_row(columns, row, out),
@@ -93,7 +100,7 @@ impl Packets {
     /// So many parameters of a statement, whatever they are.
     pub(super) fn put_parameters(&mut self, count: u16) {
         for _ in 0..count {
-            self.put_with(|out| put_column("?", Kind::Text, out));
+            self.put_with(|out| put_column("", "?", Kind::Text, out));
         }
         if count > 0 && !self.capabilities.has(Capabilities::DEPRECATE_EOF) {
             self.put_eof();
@@ -111,20 +118,30 @@ fn put_text_row(row: &[Value], out: &mut Vec<u8>) {
 }
 
 /// A row whose values have the forms of their columns' types.
-fn put_binary_row(columns: &[(&str, Kind)], row: &[Value], out: &mut Vec<u8>) {
+fn put_binary_row(columns: &[AnswerColumn], row: &[Value], out: &mut Vec<u8>) {
     out.push(0);
     // The first two bits are reserved.
     let mut nulls = vec![0_u8; (columns.len() + 2).div_ceil(8)];
     let mut values = Vec::new();
-    for (at, (value, (_, kind))) in row.iter().zip(columns).enumerate() {
-        match (kind, value) {
+    for (at, (value, column)) in row.iter().zip(columns).enumerate() {
+        match (column.kind, value) {
             (_, Value::Null) => nulls[(at + 2) / 8] |= 1 << ((at + 2) % 8),
             (Kind::Count, Value::Count(count)) => values.extend_from_slice(&count.to_le_bytes()),
             (Kind::Real, Value::Real(real)) => values.extend_from_slice(&real.to_le_bytes()),
             (Kind::Real, Value::Count(count)) => {
                 values.extend_from_slice(&(*count as f64).to_le_bytes());
             }
-            (Kind::Count, other) => {
+            (Kind::Real, Value::Signed(number)) => {
+                values.extend_from_slice(&(*number as f64).to_le_bytes());
+            }
+            (Kind::Signed, Value::Signed(number)) => {
+                values.extend_from_slice(&number.to_le_bytes())
+            }
+            (Kind::Signed, Value::Count(count)) => {
+                let number = i64::try_from(*count).unwrap_or(i64::MAX);
+                values.extend_from_slice(&number.to_le_bytes());
+            }
+            (Kind::Count | Kind::Signed, other) => {
                 // A column of counts that holds anything else says that it knows nothing.
                 debug_assert!(false, "{other:?} in a column of counts");
                 nulls[(at + 2) / 8] |= 1 << ((at + 2) % 8);
@@ -138,14 +155,15 @@ fn put_binary_row(columns: &[(&str, Kind)], row: &[Value], out: &mut Vec<u8>) {
 }
 
 /// The definition of a column.
-fn put_column(name: &str, kind: Kind, out: &mut Vec<u8>) {
+fn put_column(table: &str, name: &str, kind: Kind, out: &mut Vec<u8>) {
     // Type, collation, the most characters there may be, flags, digits behind the point.
     let (code, collation, width, flags, digits) = match kind {
         Kind::Text => (0xfd, UTF8MB4, 1024 * 4, 0, 0),
         Kind::Count => (0x08, BINARY, 20, UNSIGNED, 0),
+        Kind::Signed => (0x08, BINARY, 20, 0, 0),
         Kind::Real => (0x05, BINARY, 22, 0, 3),
     };
-    for text in ["def", "flifo", "", "", name, ""] {
+    for text in ["def", "flifo", table, table, name, name] {
         out.put_lenenc_bytes(text.as_bytes());
     }
     out.push(0x0c);
@@ -181,7 +199,13 @@ mod tests {
 
     #[test]
     fn a_binary_row_has_a_bit_for_what_is_nothing() {
+        let column = |(name, kind): (&str, Kind)| AnswerColumn {
+            table: String::new(),
+            name: name.to_owned(),
+            kind,
+        };
         let columns = [("a", Kind::Text), ("b", Kind::Count), ("c", Kind::Real), ("d", Kind::Text)];
+        let columns = columns.map(column);
         let row = [Value::Null, 7_u32.into(), Value::Real(0.5), "x".into()];
         let mut out = Vec::new();
         put_binary_row(&columns, &row, &mut out);
@@ -198,7 +222,7 @@ mod tests {
         table.add([Value::Null, 1_u32.into()]);
         for capabilities in [Capabilities::NONE, Capabilities::DEPRECATE_EOF] {
             let mut packets = Packets::new(1, capabilities);
-            packets.put_table(&table);
+            packets.put_table(table.clone());
             let mut follower = Follower::new(Shape::Results, capabilities);
             let mut at = 0;
             let len = packets.bytes.len();

@@ -4,11 +4,12 @@
 
 use std::time::SystemTime;
 
+use view::narrow::{Form, Narrow, cut, plain, shown};
 use view::table::{Column, Table, Value, count, real, text};
 
 use super::Outside;
 use super::survey::Surveyed;
-use super::tables::{clock, server_errors, total};
+use super::tables::clock;
 use crate::cluster::servers::Server;
 
 pub(super) const SERVERS: &[Column] = &[
@@ -35,6 +36,27 @@ pub(super) const SERVERS: &[Column] = &[
     text("resolved"),
 ];
 
+pub(super) const NARROW: &[Narrow] = &[
+    cut("name", 12),
+    cut("role", 10),
+    plain("state"),
+    shown("for", "state_seconds", Form::Seconds),
+    plain("running"),
+    plain("waiting"),
+    plain("backends"),
+    cut("reason", 28),
+];
+
+pub(super) const CHECKS_NARROW: &[Narrow] = &[
+    cut("server", 14),
+    cut("kind", 11),
+    plain("result"),
+    cut("reason", 30),
+    plain("passed"),
+    plain("failed"),
+    shown("last", "last", Form::Ago),
+];
+
 pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     let shared = &outside.shared;
     for server in shared.cluster.servers.iter() {
@@ -50,9 +72,6 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
         });
         let version =
             server.facts.greeting().map(|it| String::from_utf8_lossy(&it.version).into_owned());
-        // What is only counted for all of them together is told where that is one.
-        let is_one = shared.cluster.servers.len() == 1;
-        let statements = if is_one { total(surveyed, "statements") } else { gate.ended };
         table.add([
             server.name.clone().into(),
             server.address.to_string().into(),
@@ -68,8 +87,8 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
             server.backends.held().into(),
             server.backends.limit().into(),
             gate.backends_idle.into(),
-            statements.into(),
-            is_one.then(|| server_errors(surveyed)).into(),
+            gate.traffic.answered.into(),
+            gate.traffic.errors.into(),
             watched.map(|it| it.role).into(),
             lag.into(),
             weight.into(),

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use engine::checks::health::CheckRules;
 use view::haproxy::{About, Row, page};
-use view::histogram::Histogram;
 
 use super::Outside;
 use super::survey::Surveyed;
-use super::tables::{server_errors, total, whole};
+use super::tables::{total, whole};
 use crate::cluster::facts::Standing;
+use crate::cluster::members::{Results, Watched};
 use crate::cluster::servers::Server;
-use crate::dispatch::report::{GateReport, Report};
+use crate::dispatch::report::GateReport;
 use crate::dispatch::worker::Shared;
 use crate::fault::Kind;
 
@@ -23,7 +24,11 @@ impl Outside {
         let whole = whole(surveyed);
         let clients = total(surveyed, "clients_pooled") + total(surveyed, "clients_pass_through");
         let fault = |kind| faults(surveyed, kind);
-        let frontend = traffic(surveyed, Row::new(FRONTEND, About::Frontend, ""))
+        let frontend = Row::new(FRONTEND, About::Frontend, "")
+            .with("mode", "mysql")
+            .with("pid", 1_u32)
+            .with("bin", total(surveyed, "bytes_in"))
+            .with("bout", total(surveyed, "bytes_out"))
             .with("scur", whole.clients)
             .with("slim", shared.plan().clients_max)
             .with("stot", clients)
@@ -60,8 +65,13 @@ impl Outside {
             .map(|server| shared.cluster.state_of(server).since.elapsed().as_secs())
             .min();
         let backups = shared.plan().servers.iter().filter(|rule| rule.backup).count();
+        let again: u64 = surveyed.reports.iter().flat_map(|report| &report.sent_again).sum();
+        let nonsense = fault(Kind::NonsenseFromServer);
         let backend = self
             .behind(surveyed, Row::new(FRONTEND, About::Backend, ""), &all)
+            // Which server it was is not counted.
+            .with("wredis", again)
+            .with("dresp", nonsense)
             .with("act", (all.len() - backups) as u64)
             .with("bck", backups as u64)
             .with("status", if is_served { "UP" } else { "DOWN" })
@@ -71,32 +81,34 @@ impl Outside {
         page(&rows)
     }
 
-    /// What servers, or all of them, have done and have to do.
+    /// What a server has done and has to do; or, of several, all together.
     fn behind(&self, surveyed: &Surveyed, row: Row, servers: &[&Server]) -> Row {
-        let lost = faults(surveyed, Kind::BackendLost) + faults(surveyed, Kind::TransactionLost);
-        let again = surveyed.reports.iter().flat_map(|report| &report.sent_again);
-        let sent_again: u64 = again.sum();
         let gates = servers.iter().map(|server| surveyed.at(server.id));
         let gate = gates.fold(GateReport::default(), GateReport::plus);
-        // What is only counted for all servers together is told where that is the same.
-        let is_all = servers.len() == self.shared.cluster.servers.len();
-        let statements = if is_all { total(surveyed, "statements") } else { gate.ended };
+        let traffic = gate.traffic;
         let sum = |of: fn(&Server) -> u32| servers.iter().map(|it| of(it)).sum::<u32>();
-        traffic(surveyed, row)
-            .with("qcur", gate.waiting)
+        row.with("qcur", gate.waiting)
+            .with("qmax", servers.iter().map(|it| it.queue.most()).max().unwrap_or_default())
             .with("scur", sum(|server| server.slots.held()))
             .with("slim", sum(|server| server.slots.limit()))
-            .with("stot", statements)
-            .with("econ", total(surveyed, "backends_failed"))
-            .with("eresp", lost + faults(surveyed, Kind::NonsenseFromServer))
-            .with("wredis", sent_again)
-            .with("hrsp_other", server_errors(surveyed))
-            .with("connect", total(surveyed, "backends_opened"))
-            .with("qtime", mean(surveyed, |report| &report.waited))
-            .with("rtime", mean(surveyed, |report| &report.run))
+            .with("stot", traffic.answered)
+            .with("bin", traffic.sent)
+            .with("bout", traffic.received)
+            .with("econ", traffic.failed)
+            .with("eresp", traffic.lost)
+            .with("hrsp_other", traffic.errors)
+            .with("connect", traffic.opened)
+            .with("reuse", traffic.answered.saturating_sub(traffic.opened))
+            .with("qtime", millis(traffic.mean_waited()))
+            .with("rtime", millis(traffic.mean_run()))
+            .with("ttime", millis(traffic.mean_waited() + traffic.mean_run()))
+            .with("qtime_max", millis(traffic.waited_max))
+            .with("rtime_max", millis(traffic.run_max))
             .with("weight", 1_u32)
+            .with("mode", "mysql")
+            .with("pid", 1_u32)
             .with("iid", 2_u32)
-            .with("req_tot", statements)
+            .with("req_tot", traffic.answered)
     }
 }
 
@@ -115,12 +127,16 @@ impl Outside {
             .with("bck", u32::from(is_backup))
             .with("weight", seen.weight.round() as u64)
             .with("chkfail", seen.results.failed)
-            .with("last_chk", seen.results.error)
+            .with("last_chk", seen.results.error.clone())
+            .with("check_status", check_status(&seen.results))
             .with("check_rise", rules.rise)
             .with("check_fall", rules.fall)
+            .with("check_health", check_health(&seen, rules))
             .with("throttle", seen.growth.map(|growth| (growth * 100.0) as u64));
         match &server.agent {
-            Some(_) => row.with("last_agt", seen.heard.error.unwrap_or(seen.agent)),
+            Some(_) => row
+                .with("agent_status", check_status(&seen.heard))
+                .with("last_agt", seen.heard.error.unwrap_or(seen.agent)),
             None => row,
         }
     }
@@ -147,22 +163,53 @@ fn status(shared: &Shared, server: &Server) -> String {
     }
 }
 
-/// In milliseconds, over all that has been; that page knows nothing finer.
-fn mean(surveyed: &Surveyed, of: fn(&Report) -> &Histogram) -> u64 {
-    let mut all = Histogram::default();
-    surveyed.reports.iter().for_each(|report| all.merge(of(report)));
-    let sum: Duration = all.sum();
-    (sum.as_millis() as u64).checked_div(all.count()).unwrap_or(0)
+/// What HAProxy calls the result of the last check.
+fn check_status(results: &Results) -> &'static str {
+    let has = |text: &str, words: &[&str]| words.iter().any(|word| text.contains(word));
+    match (&results.last, &results.error) {
+        (None, _) => "INI",
+        (_, None) => "L7OK",
+        (_, Some(why)) if has(why, &["refused", "unreachable", "No route"]) => "L4CON",
+        (_, Some(why)) if has(why, &["within", "timed out"]) => "L7TOUT",
+        (_, Some(_)) => "L7RSP",
+    }
+}
+
+/// From 0 to one less than `rise` and `fall` together; up from `rise` on.
+fn check_health(seen: &Watched, rules: &CheckRules) -> u32 {
+    let (against, _) = seen.against;
+    match seen.state {
+        "down" | "going up" if !seen.is_by_agent => against.min(rules.rise.saturating_sub(1)),
+        _ => (rules.rise + rules.fall).saturating_sub(1 + against),
+    }
+}
+
+/// Over all that has been; that page knows nothing finer than milliseconds.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn faults(surveyed: &Surveyed, kind: Kind) -> u64 {
     surveyed.reports.iter().map(|report| report.faults[kind as usize]).sum()
 }
 
-/// What all rows tell alike.
-fn traffic(surveyed: &Surveyed, row: Row) -> Row {
-    row.with("bin", total(surveyed, "bytes_in"))
-        .with("bout", total(surveyed, "bytes_out"))
-        .with("mode", "mysql")
-        .with("pid", 1_u32)
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn results_of_checks_have_haproxys_names() {
+        let of = |last: Option<SystemTime>, error: Option<&str>| {
+            let error = error.map(str::to_owned);
+            check_status(&Results { last, error, ..Results::default() })
+        };
+        let now = Some(SystemTime::now());
+        assert_eq!(of(None, None), "INI");
+        assert_eq!(of(now, None), "L7OK");
+        assert_eq!(of(now, Some("Connection refused (os error 111)")), "L4CON");
+        assert_eq!(of(now, Some("no answer within 1s")), "L7TOUT");
+        assert_eq!(of(now, Some("Access denied")), "L7RSP");
+    }
 }

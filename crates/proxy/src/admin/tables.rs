@@ -9,10 +9,11 @@ use engine::classes::{ClassId, WhenOverloaded};
 use engine::pin::Pin;
 use view::digests;
 use view::histogram::Histogram;
+use view::narrow::{Form, Narrow, cut, plain, shown};
 use view::table::{Column, Table, Value, count, real, text};
 
 use super::survey::Surveyed;
-use super::{Outside, placement, servers};
+use super::{Outside, blockers, listings, placement, servers};
 use crate::cluster::servers::ServerId;
 use crate::config;
 use crate::dispatch::report::{PoolReport, Want};
@@ -22,40 +23,51 @@ use crate::worker::counters::Why;
 
 /// A table that can be asked for.
 pub(super) struct Shown {
-    /// In upper case.
+    /// In lower case.
     pub(super) name: &'static str,
     pub(super) help: &'static str,
     pub(super) want: Want,
-    columns: &'static [Column],
-    fill: fn(&Outside, &Surveyed, &mut Table),
+    pub(super) columns: &'static [Column],
+    /// What `SHOW` shows of it without `FULL`, in 120 columns. Empty: all of it.
+    pub(super) narrow: &'static [Narrow],
+    pub(super) fill: fn(&Outside, &Surveyed, &mut Table),
 }
 
 impl Shown {
     pub(super) fn named(name: &str) -> Option<&'static Self> {
-        SHOWN.iter().find(|shown| shown.name == name)
+        SHOWN.iter().find(|shown| shown.name.eq_ignore_ascii_case(name))
     }
 
     pub(super) async fn make(&self, outside: &Outside) -> Table {
         let surveyed = outside.survey.ask(&outside.shared, self.want).await;
         let mut table = Table::new(self.columns);
         (self.fill)(outside, &surveyed, &mut table);
+        if self.name == blockers::NAME {
+            // The only one that servers are asked for.
+            blockers::fill_now(outside, &surveyed, &mut table).await;
+        }
+        outside.baseline.take_off(self.name, &mut table);
         table
     }
 }
 
-const NUMBERS: Want = Want { clients: false, digests: false };
+pub(super) const NUMBERS: Want = Want { clients: false, digests: false, backends: false };
+pub(super) const CLIENTS: Want = Want { clients: true, ..NUMBERS };
+pub(super) const DIGESTS: Want = Want { digests: true, ..NUMBERS };
+pub(super) const BACKENDS: Want = Want { backends: true, ..NUMBERS };
 
 /// All tables.
-pub(super) static SHOWN: [Shown; 13] = [
+pub(super) static SHOWN: [Shown; 21] = [
     Shown {
-        name: "SERVERS",
+        name: "servers",
         help: "servers, their states, and how much of them is in use",
         want: NUMBERS,
         columns: servers::SERVERS,
+        narrow: servers::NARROW,
         fill: servers::fill,
     },
     Shown {
-        name: "POOLS",
+        name: "pools",
         help: "clients and backend connections of each user",
         want: NUMBERS,
         columns: &[
@@ -69,12 +81,23 @@ pub(super) static SHOWN: [Shown; 13] = [
             count("backends"),
             count("backends_busy"),
         ],
+        narrow: &[
+            cut("user", 16),
+            plain("clients"),
+            plain("pass_through"),
+            shown("idle", "clients_idle", Form::AsItIs),
+            shown("waiting", "clients_waiting", Form::AsItIs),
+            shown("running", "clients_running", Form::AsItIs),
+            shown("pinned", "clients_pinned", Form::AsItIs),
+            plain("backends"),
+            shown("busy", "backends_busy", Form::AsItIs),
+        ],
         fill: pools,
     },
     Shown {
-        name: "CLIENTS",
+        name: "clients",
         help: "the connected clients, and the state of their statements",
-        want: Want { clients: true, digests: false },
+        want: CLIENTS,
         columns: &[
             count("id"),
             text("user"),
@@ -86,13 +109,27 @@ pub(super) static SHOWN: [Shown; 13] = [
             real("state_seconds"),
             text("in_transaction"),
             text("pin"),
+            real("pinned_seconds"),
+            text("pinned_by"),
             count("backend"),
+            text("server"),
             count("worker"),
+        ],
+        narrow: &[
+            plain("id"),
+            cut("user", 12),
+            cut("address", 21),
+            shown("state", "state", Form::Cut(9)),
+            shown("for", "state_seconds", Form::Seconds),
+            shown("trx", "in_transaction", Form::AsItIs),
+            cut("pin", 16),
+            shown("kept", "pinned_seconds", Form::Seconds),
+            plain("backend"),
         ],
         fill: clients,
     },
     Shown {
-        name: "WORKERS",
+        name: "workers",
         help: "threads that serve clients",
         want: NUMBERS,
         columns: &[
@@ -116,10 +153,22 @@ pub(super) static SHOWN: [Shown; 13] = [
             count("ready_max"),
             count("thread"),
         ],
+        narrow: &[
+            plain("worker"),
+            plain("state"),
+            plain("clients"),
+            plain("backends"),
+            plain("waiting"),
+            plain("statements"),
+            plain("ran"),
+            plain("waited"),
+            shown("iteration", "iteration_us", Form::Micros),
+            shown("longest", "iteration_max_us", Form::Micros),
+        ],
         fill: workers,
     },
     Shown {
-        name: "GATES",
+        name: "gates",
         help: "how each worker's statements were admitted",
         want: NUMBERS,
         columns: &[
@@ -132,11 +181,12 @@ pub(super) static SHOWN: [Shown; 13] = [
             count("borrowed"),
             count("parked"),
         ],
+        narrow: &[],
         fill: gates,
     },
     Shown {
-        name: "LANES",
-        help: "classes of statements, and what each may have",
+        name: "classes",
+        help: "classes of statements, what each may have, and what belongs to it",
         want: NUMBERS,
         columns: &[
             text("name"),
@@ -146,34 +196,50 @@ pub(super) static SHOWN: [Shown; 13] = [
             count("queue_max"),
             real("wait_max_seconds"),
             text("when_overloaded"),
+            text("users"),
+            text("schemas"),
+            text("from"),
         ],
-        fill: lanes,
+        narrow: &[
+            cut("name", 16),
+            plain("weight"),
+            plain("minimum"),
+            plain("maximum"),
+            plain("queue_max"),
+            shown("wait_max", "wait_max_seconds", Form::Seconds),
+            plain("when_overloaded"),
+            cut("users", 16),
+        ],
+        fill: classes,
     },
     Shown {
-        name: "PINS",
+        name: "pins",
         help: "why sessions kept their backend connections, and how often",
-        want: Want { clients: true, digests: false },
+        want: CLIENTS,
         columns: &[text("pin"), count("count"), count("now")],
+        narrow: &[],
         fill: pins,
     },
     Shown {
-        name: "CHECKS",
+        name: "checks",
         help: "what is known of the servers' health, and from what",
         want: NUMBERS,
         columns: servers::CHECKS,
+        narrow: servers::CHECKS_NARROW,
         fill: servers::fill_checks,
     },
     Shown {
-        name: "STATS",
+        name: "stats",
         help: "everything that is counted, summed over the workers",
         want: NUMBERS,
         columns: &[text("name"), count("value")],
+        narrow: &[],
         fill: stats,
     },
     Shown {
-        name: "DIGESTS",
+        name: "digests",
         help: "what statements cost that differ only in literals; times in milliseconds",
-        want: Want { clients: false, digests: true },
+        want: DIGESTS,
         columns: &[
             text("digest"),
             text("text"),
@@ -190,10 +256,19 @@ pub(super) static SHOWN: [Shown; 13] = [
             real("waited_ms"),
             real("waited_most_ms"),
         ],
+        narrow: &[
+            cut("text", 46),
+            plain("count"),
+            plain("errors"),
+            shown("total", "total_ms", Form::Millis),
+            shown("mean", "mean_ms", Form::Millis),
+            shown("p99", "p99_ms", Form::Millis),
+            shown("waited", "waited_ms", Form::Millis),
+        ],
         fill: all_digests,
     },
     Shown {
-        name: "ERRORS",
+        name: "errors",
         help: "errors that clients were told, Flifo's own and the server's",
         want: NUMBERS,
         columns: &[
@@ -204,21 +279,95 @@ pub(super) static SHOWN: [Shown; 13] = [
             count("count"),
             real("last_seconds_ago"),
         ],
+        narrow: &[
+            plain("source"),
+            plain("name"),
+            plain("code"),
+            plain("sqlstate"),
+            plain("count"),
+            shown("last", "last_seconds_ago", Form::Seconds),
+        ],
         fill: errors,
     },
     Shown {
-        name: "PLACEMENT",
+        name: "placement",
         help: "whether the workers get the CPU that they want, and what has been done about it",
         want: NUMBERS,
         columns: placement::COLUMNS,
+        narrow: &[cut("name", 20), cut("value", 90)],
         fill: placement::fill,
     },
     Shown {
-        name: "CONFIG",
+        name: "config",
         help: "options as they are in force; secrets are not shown",
         want: NUMBERS,
         columns: &[text("name"), text("value"), text("default"), text("source")],
+        narrow: &[cut("name", 40), cut("value", 28), cut("default", 22), plain("source")],
         fill: options,
+    },
+    Shown {
+        name: "processlist",
+        help: "what each client runs or waits for, as servers show it",
+        want: CLIENTS,
+        columns: listings::PROCESSLIST,
+        narrow: listings::PROCESSLIST_NARROW,
+        fill: listings::processlist,
+    },
+    Shown {
+        name: "backends",
+        help: "the connections to the servers, and which client has each",
+        want: BACKENDS,
+        columns: listings::BACKENDS,
+        narrow: listings::BACKENDS_NARROW,
+        fill: listings::backends,
+    },
+    Shown {
+        name: blockers::NAME,
+        help: "which client holds a row that another client waits for, as the servers say",
+        want: CLIENTS,
+        columns: blockers::COLUMNS,
+        narrow: blockers::NARROW,
+        fill: |_, _, _| {},
+    },
+    Shown {
+        name: "users",
+        help: "users, what each may have, and what of it is taken",
+        want: NUMBERS,
+        columns: listings::USERS,
+        narrow: listings::USERS_NARROW,
+        fill: listings::users,
+    },
+    Shown {
+        name: "routes",
+        help: "which server takes statements of which clients (routing)",
+        want: NUMBERS,
+        columns: listings::ROUTES,
+        narrow: &[],
+        fill: listings::routes,
+    },
+    Shown {
+        name: "listeners",
+        help: "the addresses that Flifo listens on, and for what",
+        want: NUMBERS,
+        columns: listings::LISTENERS,
+        narrow: &[],
+        fill: listings::listeners,
+    },
+    Shown {
+        name: "prepared",
+        help: "clients that have prepared statements, and what these keep",
+        want: CLIENTS,
+        columns: listings::PREPARED,
+        narrow: &[],
+        fill: listings::prepared,
+    },
+    Shown {
+        name: "memory",
+        help: "memory of the process, and of what has a bound of its own",
+        want: CLIENTS,
+        columns: listings::MEMORY,
+        narrow: &[],
+        fill: listings::memory,
     },
 ];
 
@@ -294,7 +443,7 @@ fn pools(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
     }
 }
 
-fn clients(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
+fn clients(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     let yes = |is: bool| Value::from(if is { "yes" } else { "no" });
     for report in &surveyed.reports {
         for person in &report.clients {
@@ -309,11 +458,24 @@ fn clients(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
                 person.changed.as_secs_f64().into(),
                 yes(person.in_transaction),
                 person.pin.into(),
+                person.pinned.as_ref().map(|(since, _)| since.as_secs_f64()).into(),
+                person.pinned.as_ref().and_then(|(_, by)| by.clone()).into(),
                 person.backend.into(),
+                server_name(outside, person.server).into(),
                 report.worker.into(),
             ]);
         }
     }
+}
+
+/// The name of a server.
+pub(super) fn server_name(outside: &Outside, server: ServerId) -> Option<String> {
+    outside.shared.cluster.servers.get(server.0).map(|server| server.name.clone())
+}
+
+/// Several things as one text.
+pub(super) fn joined<T: std::fmt::Display>(all: &[T]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn workers(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
@@ -371,10 +533,11 @@ fn gates(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     }
 }
 
-fn lanes(outside: &Outside, _: &Surveyed, table: &mut Table) {
-    let classes = &outside.shared.classes;
+fn classes(outside: &Outside, _: &Surveyed, table: &mut Table) {
+    let (classes, plan) = (&outside.shared.classes, outside.shared.plan());
     for at in 0..classes.len() {
         let class = classes.get(ClassId(u8::try_from(at).unwrap_or(u8::MAX)));
+        let rule = plan.classes.iter().find(|rule| rule.class.name == class.name);
         let when = match class.when_overloaded {
             WhenOverloaded::Wait => "wait",
             WhenOverloaded::NewestFirst => "newest_first",
@@ -387,6 +550,9 @@ fn lanes(outside: &Outside, _: &Surveyed, table: &mut Table) {
             class.queue_max.into(),
             class.wait_max.map(|wait| wait.as_secs_f64()).into(),
             when.into(),
+            rule.map(|rule| joined(&rule.users)).into(),
+            rule.map(|rule| joined(&rule.schemas)).into(),
+            rule.map(|rule| joined(&rule.from)).into(),
         ]);
     }
 }

@@ -217,7 +217,7 @@ pub(super) fn needs_no_handshake(plan: &Plan) -> bool {
 }
 
 /// The user that checks log in as.
-fn account(plan: &Plan) -> Option<(&str, &Secret)> {
+pub(crate) fn account(plan: &Plan) -> Option<(&str, &Secret)> {
     let known = |user: &'_ &crate::config::UserOptions| {
         user.pooled && plan.checks.user.as_ref().is_none_or(|name| *name == user.name)
     };
@@ -254,7 +254,7 @@ async fn ask(
     Ok(found)
 }
 
-async fn log_in(
+pub(crate) async fn log_in(
     cluster: &Cluster,
     server: &Server,
     user: &str,

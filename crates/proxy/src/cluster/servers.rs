@@ -17,6 +17,7 @@ use engine::slots::Slots;
 use crate::cluster::auto_limit::Steer;
 use crate::cluster::facts::ServerFacts;
 use crate::cluster::names::Place;
+use crate::cluster::queue_length::QueueLength;
 use crate::cluster::tls::ServerTls;
 use crate::config::{Plan, ServerRule};
 
@@ -49,6 +50,7 @@ pub(crate) struct Server {
     /// How statements share the slots.
     pub(crate) classes: Arc<Classes>,
     pub(crate) facts: ServerFacts,
+    pub(crate) queue: QueueLength,
     tls: RwLock<Arc<ServerTls>>,
     is_retired: AtomicBool,
 }
@@ -150,6 +152,7 @@ impl Server {
             )),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             facts: ServerFacts::default(),
+            queue: QueueLength::default(),
             tls: RwLock::new(Arc::new(tls)),
             is_retired: AtomicBool::new(false),
         }

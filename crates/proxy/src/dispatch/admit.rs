@@ -131,6 +131,7 @@ fn wait(
             client.change_state(ClientState::Queued);
             client.waiting.set(Some(waiting));
             worker.counters.waits.add(1);
+            worker.at(client.server.get()).count_queue();
             true
         }
         Err((_, refusal)) => {
@@ -156,6 +157,7 @@ pub(crate) fn work_off(worker: &Rc<Worker>) {
         }
     }
     worker.agenda.end();
+    worker.servers.iter().for_each(Local::count_queue);
 }
 
 fn pass_on(worker: &Rc<Worker>, local: &Local, slot: Slot) {

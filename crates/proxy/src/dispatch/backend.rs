@@ -73,6 +73,8 @@ pub(crate) struct Backend {
     pub(crate) ahead: RefCell<Vec<u8>>,
     /// The unfinished packet at the end of what was read.
     pub(crate) unread: RefCell<Vec<u8>>,
+    /// Bytes that were sent since that was counted.
+    pub(crate) sent: Cell<u64>,
     /// Bytes that the socket has not taken yet.
     outbox: Outbox,
     pub(crate) life: Cell<Life>,
@@ -173,6 +175,7 @@ impl Backend {
             capture: RefCell::default(),
             ahead: RefCell::default(),
             unread: RefCell::default(),
+            sent: Cell::new(0),
             outbox: Outbox::default(),
             life: Cell::default(),
             state: Counted::new(BackendState::Idle),
@@ -260,6 +263,7 @@ impl Backend {
 
     /// Sends bytes. What the socket does not take at once is kept and sent by the backend's task.
     pub(crate) fn send(&self, bytes: &[u8]) {
+        self.sent.update(|sent| sent + bytes.len() as u64);
         self.after_sending(&self.outbox.send(&self.stream, bytes));
     }
 

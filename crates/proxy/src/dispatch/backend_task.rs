@@ -145,6 +145,7 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
                 backend.is_left_behind.set(moves::is_left_behind(&local.server, &backend));
                 local.gate.borrow_mut().opened(key);
                 worker.counters.backends_opened.add(1);
+                local.traffic.opened.add(1);
                 worker.add_backend(&backend);
                 supply::return_to_pool(&worker, key, &backend);
                 tokio::task::spawn_local(serve(Rc::clone(&worker), backend));
@@ -171,6 +172,7 @@ fn backend_of(worker: &Worker, opened: Opened) -> Rc<Backend> {
 pub(crate) fn not_opened(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoBackend) {
     let server = &local.server;
     worker.counters.backends_failed.add(1);
+    local.traffic.failed.add(1);
     supply::give_back_place(worker, key);
     let user = worker.pool.keys.borrow().get(key).user.clone();
     tracing::warn!(server = %server.address, %user, %error, "no backend connection");

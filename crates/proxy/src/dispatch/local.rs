@@ -9,6 +9,7 @@ use engine::gate::Gate;
 use crate::cluster::servers::Server;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
+use crate::dispatch::traffic::ServerTraffic;
 use crate::pool::keys::KeyId;
 
 /// What one worker has of a server.
@@ -21,6 +22,9 @@ pub(crate) struct Local {
     pub(crate) takes_back: Cell<bool>,
     /// Where the server was when its backends were looked at last; see [`crate::dispatch::moves`].
     pub(crate) place_version: Cell<u32>,
+    pub(crate) traffic: ServerTraffic,
+    /// How many statements of this worker the server's queue was last told to have.
+    queued: Cell<u32>,
     /// The server is being asked how many statements wait for locks.
     pub(crate) is_watched: Cell<bool>,
 }
@@ -36,6 +40,17 @@ impl Local {
             takes_back: Cell::new(false),
             place_version: Cell::new(0),
             is_watched: Cell::new(false),
+            traffic: ServerTraffic::default(),
+            queued: Cell::new(0),
+        }
+    }
+
+    /// Has the server's queue count what waits here now.
+    pub(crate) fn count_queue(&self) {
+        let now = u32::try_from(self.gate.borrow().waiting()).unwrap_or(u32::MAX);
+        let before = self.queued.replace(now);
+        if now != before {
+            self.server.queue.change(before, now);
         }
     }
 }

@@ -65,6 +65,7 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
             Some(client) if matches!(flight.purpose, Purpose::Probe(_)) => client.close(),
             Some(client) => {
                 told = Some(client.id);
+                local.traffic.lost.add(1);
                 tell_lost(worker, &client, backend, &mut flight);
             }
             None => give_up_asking(worker, &flight),

@@ -24,6 +24,13 @@ pub(crate) struct Memory {
     rooms: [RefCell<Claims<UserName, Waiter>>; 2],
 }
 
+/// What is claimed of a room, in bytes, and how much there is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RoomReport {
+    pub(crate) claimed: usize,
+    pub(crate) room: usize,
+}
+
 /// A client whose command waits for room.
 struct Waiter {
     claimant: Rc<dyn Claimant>,
@@ -58,6 +65,14 @@ impl Memory {
     /// A longer payload goes on in pieces.
     pub(crate) const fn longest(&self) -> usize {
         self.longest
+    }
+
+    /// What is claimed of each room, and how large it is.
+    pub(crate) fn rooms(&self) -> [RoomReport; 2] {
+        self.rooms.each_ref().map(|room| {
+            let room = room.borrow();
+            RoomReport { claimed: room.claimed(), room: room.room() }
+        })
     }
 
     fn room(&self, claim: usize) -> &RefCell<Claims<UserName, Waiter>> {

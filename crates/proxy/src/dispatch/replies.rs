@@ -56,6 +56,9 @@ pub(crate) fn read(worker: &Rc<Worker>, backend: &Rc<Backend>) -> bool {
         Ok(0) => false,
         Ok(read) => {
             worker.counters.bytes_out.add(read as u64);
+            let traffic = &worker.at(backend.server).traffic;
+            traffic.received.add(read as u64);
+            traffic.sent.add(backend.sent.take());
             follow(worker, backend, &mut buffer[..unread.len() + read], &mut settled)
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -339,6 +342,7 @@ fn see_error(worker: &Worker, backend: &Backend, flight: &mut InFlight, packet: 
     flight.failure = Some(packet.into());
     if flight.purpose.is_clients() {
         worker.tally.see_error(packet);
+        worker.at(backend.server).traffic.errors.add(1);
         route::see_refusal(worker, backend.server, packet);
         // What only reads may read a view, whose functions do as they like.
         if matches!(flight.purpose, Purpose::Statement) && may_have_fired(packet) {
@@ -502,7 +506,8 @@ fn finish_clients(
 ) -> Settled {
     let mut command = flight.command.take().unwrap_or_default();
     let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
-    worker.tally.answer(flight, &command, took);
+    let waited = worker.tally.answer(flight, &command, took);
+    worker.at(backend.server).traffic.answer(took, waited);
     if let Some(noted) = command.noted.take() {
         notes::see_end(worker, backend, &client, flight, *noted);
     }

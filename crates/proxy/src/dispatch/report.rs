@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
@@ -12,10 +13,16 @@ use engine::gate::GateCounts;
 use view::digests::Told;
 use view::histogram::Histogram;
 
+use crate::cluster::servers::ServerId;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
+use crate::dispatch::command::{Awaits, Command};
+use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::local::Local;
-use crate::dispatch::states::{ClientState, StateCounts};
+use crate::dispatch::memory::RoomReport;
+use crate::dispatch::states::{BackendState, ClientState, StateCounts};
 use crate::dispatch::tally::ServerError;
+use crate::dispatch::traffic::TrafficReport;
 use crate::dispatch::worker::Worker;
 
 /// What is wanted beyond the numbers.
@@ -23,6 +30,7 @@ use crate::dispatch::worker::Worker;
 pub(crate) struct Want {
     pub(crate) clients: bool,
     pub(crate) digests: bool,
+    pub(crate) backends: bool,
 }
 
 /// What one worker tells.
@@ -47,6 +55,9 @@ pub(crate) struct Report {
     pub(crate) states: StateCounts,
     pub(crate) pools: BTreeMap<String, PoolReport>,
     pub(crate) clients: Vec<Person>,
+    pub(crate) backends: Vec<BackendReport>,
+    /// Its memory for long commands: short ones, and the longest.
+    pub(crate) rooms: [RoomReport; 2],
     pub(crate) digests: Vec<Told>,
     pub(crate) at: Instant,
 }
@@ -60,6 +71,7 @@ pub(crate) struct GateReport {
     /// In line, whether for a slot or for a backend.
     pub(crate) waiting: usize,
     pub(crate) backends_idle: usize,
+    pub(crate) traffic: TrafficReport,
 }
 
 /// The clients and backends of one user.
@@ -88,8 +100,45 @@ pub(crate) struct Person {
     pub(crate) changed: Duration,
     pub(crate) in_transaction: bool,
     pub(crate) pin: Option<&'static str>,
+    /// For how long it has kept its backend, and the statement for which, without its literals.
+    pub(crate) pinned: Option<(Duration, Option<String>)>,
     /// The server's number of the backend that it has.
     pub(crate) backend: Option<u32>,
+    /// The server of that, or that which its last statement went to.
+    pub(crate) server: ServerId,
+    pub(crate) work: Option<Work>,
+    /// What it waits for, in words.
+    pub(crate) wait: Option<&'static str>,
+    /// Statements that it has prepared, and bytes that these keep.
+    pub(crate) prepared: (usize, usize),
+}
+
+/// The command of a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Work {
+    /// It executes a prepared statement.
+    pub(crate) is_execute: bool,
+    pub(crate) digest: Option<u64>,
+    /// Its text without literals, as long as figures of it are kept.
+    pub(crate) text: Option<String>,
+}
+
+/// One connection to a server.
+#[derive(Clone, Debug)]
+pub(crate) struct BackendReport {
+    /// The server's number of it.
+    pub(crate) thread_id: u32,
+    pub(crate) server: ServerId,
+    pub(crate) user: Option<String>,
+    pub(crate) is_pooled: bool,
+    pub(crate) state: &'static str,
+    pub(crate) age: Duration,
+    /// The client that has it.
+    pub(crate) client: Option<u32>,
+    /// Commands that it has not answered yet.
+    pub(crate) in_flight: usize,
+    /// Statements that it has prepared for all clients.
+    pub(crate) prepared: usize,
 }
 
 /// Has a worker tell of itself.
@@ -111,9 +160,11 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         states: states(worker),
         pools: pools(worker),
         clients: match want.clients {
-            true => clients.values().map(|client| person(client, now)).collect(),
+            true => clients.values().map(|client| person(worker, client, now)).collect(),
             false => Vec::new(),
         },
+        backends: if want.backends { backends(worker, now) } else { Vec::new() },
+        rooms: worker.memory.rooms(),
         digests: if want.digests { worker.tally.digests() } else { Vec::new() },
         at: now,
     }
@@ -126,12 +177,13 @@ fn gate(local: &Local) -> GateReport {
         ended: gate.totals().completed,
         waiting: gate.waiting(),
         backends_idle: gate.idle_backends(),
+        traffic: local.traffic.told(),
     }
 }
 
 impl GateReport {
     /// What several workers have together.
-    pub(crate) const fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         let (one, two) = (self.counts, other.counts);
         Self {
             counts: GateCounts {
@@ -145,6 +197,7 @@ impl GateReport {
             ended: self.ended + other.ended,
             waiting: self.waiting + other.waiting,
             backends_idle: self.backends_idle + other.backends_idle,
+            traffic: self.traffic.plus(other.traffic),
         }
     }
 }
@@ -202,21 +255,93 @@ fn pools(worker: &Worker) -> BTreeMap<String, PoolReport> {
     pools.into_iter().map(named).collect()
 }
 
-fn person(client: &Client, now: Instant) -> Person {
+fn person(worker: &Worker, client: &Client, now: Instant) -> Person {
     let session = client.session.borrow();
+    let state = client.state();
+    let pinned = client.pinned.with(|pinned| {
+        let since = now.saturating_duration_since(pinned.since);
+        (since, pinned.digest.and_then(|digest| worker.tally.text(digest.hash())))
+    });
     Person {
         id: client.id,
         user: text(client.user.borrow().as_bytes()),
-        address: client.stream.addresses().map(|(peer, _)| peer),
+        address: client.peer,
         is_tls: client.stream.is_tls(),
         is_pooled: client.is_pooled(),
         schema: session.schema.as_ref().map(|schema| text(schema)),
-        state: client.state(),
+        state,
         changed: now.saturating_duration_since(client.changed.get()),
         in_transaction: session.in_transaction(),
         pin: session.pin().map(engine::pin::Pin::name),
+        pinned,
         backend: client.backend().map(|backend| backend.thread_id),
+        server: client.server.get(),
+        work: work(worker, client),
+        wait: wait(client, state),
+        prepared: (session.statements.len(), session.statements.bytes()),
     }
+}
+
+/// The command of a client: in the queue, or in flight.
+fn work(worker: &Worker, client: &Client) -> Option<Work> {
+    let tell = |command: &Command| {
+        let digest = command.begun.map(|begun| begun.place.digest());
+        let text = digest.and_then(|digest| worker.tally.text(digest));
+        Work { is_execute: command.facts.in_hand.is_some(), digest, text }
+    };
+    if let Some(command) = &*client.current.borrow() {
+        return Some(tell(command));
+    }
+    let backend = client.backend()?;
+    let in_flight = backend.in_flight.borrow();
+    let mut flights = in_flight.iter().map(|flight| &**flight);
+    let of_client = |flight: &InFlight| flight.client.as_ref().is_some_and(|it| it.id == client.id);
+    flights
+        .find(|flight| of_client(flight) && flight.command.is_some())
+        .and_then(|flight| flight.command.as_deref())
+        .map(tell)
+}
+
+/// What a client waits for.
+fn wait(client: &Client, state: ClientState) -> Option<&'static str> {
+    Some(match state {
+        ClientState::Reading | ClientState::Leaving => return None,
+        ClientState::AwaitingMemory => "memory for its long command",
+        ClientState::Queued if client.waiting.get().is_none() => "a server that can take it",
+        ClientState::Queued if client.backend().is_some() => "a slot",
+        ClientState::Queued => "a slot or a backend",
+        ClientState::Preparing => match client.awaits() {
+            Some(Awaits::InsertId) => "its last insert id",
+            Some(Awaits::Backend | Awaits::Messages) => "diagnostics of its last statement",
+            Some(Awaits::Reset) => "a session reset",
+            Some(Awaits::Answer) | None => "session setup",
+        },
+        ClientState::Running => "the server",
+        ClientState::Writing => "its client to read",
+    })
+}
+
+fn backends(worker: &Worker, now: Instant) -> Vec<BackendReport> {
+    let tell = |backend: &Rc<Backend>| {
+        let holder = backend.holder.borrow();
+        let user = match (backend.key.get(), &*holder) {
+            (Some(key), _) => Some(worker.pool.keys.borrow().get(key).user.clone()),
+            (None, Some(client)) => Some(client.user.borrow().clone()),
+            (None, None) => None,
+        };
+        BackendReport {
+            thread_id: backend.thread_id,
+            server: backend.server,
+            user: user.map(|user| text(user.as_bytes())),
+            is_pooled: backend.key.get().is_some(),
+            state: BackendState::ALL[backend.state() as usize].1,
+            age: now.saturating_duration_since(backend.opened),
+            client: holder.as_ref().map(|client| client.id),
+            in_flight: backend.in_flight.borrow().len(),
+            prepared: backend.known.borrow().len(),
+        }
+    };
+    worker.backends.borrow().values().map(tell).collect()
 }
 
 /// A name as it can be shown: it comes from a client, which may have put anything in it.

@@ -80,12 +80,13 @@ impl Tally {
         }
     }
 
-    /// A client's command has been answered, which has run for so long.
-    pub(crate) fn answer(&self, flight: &InFlight, command: &Command, run: Duration) {
+    /// A client's command has been answered, which has run for so long. Answers with how long it has waited before, if
+    /// that is known.
+    pub(crate) fn answer(&self, flight: &InFlight, command: &Command, run: Duration) -> Duration {
         let rows = flight.follower.rows();
         self.run.borrow_mut().add(run);
         self.rows.set(self.rows.get() + rows);
-        let Some(begun) = command.begun else { return };
+        let Some(begun) = command.begun else { return Duration::ZERO };
         // Mostly it began in the iteration of the loop in which it came.
         let waited = match flight.since <= begun.since {
             true => Duration::ZERO,
@@ -97,6 +98,7 @@ impl Tally {
             let cost = Cost { failed, rows, affected, run, waited };
             digests.borrow_mut().add(begun.place, &cost);
         }
+        waited
     }
 
     /// The server has answered with an error.
@@ -127,6 +129,18 @@ impl Tally {
 
     pub(crate) fn errors(&self) -> Vec<ServerError> {
         self.errors.borrow().values().copied().collect()
+    }
+
+    /// The text of a statement, without its literals, as long as its figures are kept.
+    pub(crate) fn text(&self, digest: u64) -> Option<String> {
+        self.digests.as_ref()?.borrow().text(digest).map(str::to_owned)
+    }
+
+    /// The figures of statements begin at zero.
+    pub(crate) fn reset_digests(&self) {
+        if let Some(digests) = &self.digests {
+            digests.borrow_mut().reset();
+        }
     }
 
     pub(crate) fn digests(&self) -> Vec<Told> {

@@ -298,6 +298,7 @@ fn backend_of(
     let id = worker.new_backend_id();
     let backend = Rc::new(Backend::new(id, at.id, thread_id, stream, capabilities, None));
     *backend.unread.borrow_mut() = unread;
+    worker.at(at.id).traffic.opened.add(1);
     worker.add_backend(&backend);
     tokio::task::spawn_local(backend_task::serve(Rc::clone(worker), Rc::clone(&backend)));
     backend

@@ -64,9 +64,9 @@ impl Watched {
 
 /// What servers are, in their order.
 pub(crate) fn roles_of(console: &mut Client) -> Vec<String> {
-    /// The column of `SHOW SERVERS`.
+    /// The column of `SHOW FULL SERVERS`.
     const ROLE: usize = 16;
-    let rows = console.query("SHOW SERVERS").unwrap();
+    let rows = console.query("SHOW FULL SERVERS").unwrap();
     rows.into_iter().map(|row| row[ROLE].clone()).collect()
 }
 
@@ -343,7 +343,7 @@ fn servers_are_restarted_one_after_the_other_and_nobody_notices() {
         let address = socket.to_str().unwrap().parse().unwrap();
         let mut console = Client::builder(address, "admin", "").connect().unwrap();
         let backends = |console: &mut Client, name: &str| {
-            let text = format!("SHOW SERVERS WHERE name = '{name}'");
+            let text = format!("SHOW FULL SERVERS WHERE name = '{name}'");
             console.query(&text).unwrap()[0][11].parse::<u32>().unwrap()
         };
         // The readers first.
@@ -355,7 +355,8 @@ fn servers_are_restarted_one_after_the_other_and_nobody_notices() {
             cluster.servers[at].start().unwrap();
             console.query(&format!("ENABLE {name}")).unwrap();
             wait("it to be used again", || {
-                let rows = console.query(&format!("SHOW SERVERS WHERE name = '{name}'")).unwrap();
+                let rows =
+                    console.query(&format!("SHOW FULL SERVERS WHERE name = '{name}'")).unwrap();
                 rows[0][2] == "up" && rows[0][16] == "reader"
             });
         }

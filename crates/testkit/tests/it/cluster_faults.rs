@@ -72,7 +72,7 @@ fn a_writer_that_is_read_only_for_a_while_is_waited_for() {
         cluster.servers[0].sql("SET GLOBAL read_only = 1").unwrap();
         let flipped = Instant::now();
         wait("it to be noticed", || {
-            let rows = console.query("SHOW SERVERS WHERE name = 'db1'").unwrap();
+            let rows = console.query("SHOW FULL SERVERS WHERE name = 'db1'").unwrap();
             rows[0][16] != "writer"
         });
         assert!(flipped.elapsed() < Duration::from_secs(30), "{:?}", flipped.elapsed());

@@ -84,7 +84,7 @@ fn fakes(count: usize) -> Vec<FakeServer> {
     (0..count).map(|_| FakeServer::start()).collect()
 }
 
-/// One value of what SHOW SERVERS says of this server.
+/// One value of what SHOW FULL SERVERS says of this server.
 fn of(console: &mut Client, server: &str, column: &str) -> String {
     let columns = [
         ("state", 2),
@@ -97,7 +97,7 @@ fn of(console: &mut Client, server: &str, column: &str) -> String {
         ("agent", 19),
     ];
     let at = columns.iter().find(|(name, _)| *name == column).expect(column).1;
-    let text = format!("SHOW SERVERS WHERE name = '{server}'");
+    let text = format!("SHOW FULL SERVERS WHERE name = '{server}'");
     console.query(&text).unwrap()[0][at].clone()
 }
 
@@ -250,7 +250,7 @@ fn whatever_an_agent_says_nobody_is_harmed_and_the_reason_is_told() {
     let (mut console, mut client) = (group.console(), group.client());
     agent.says("up 40%\n");
     wait_for("the agent", || weight(&mut console, "db2") == 40.0);
-    let told = "SHOW CHECKS WHERE kind = 'agent'";
+    let told = "SHOW FULL CHECKS WHERE kind = 'agent'";
     let endless = [b'x'].repeat(8 << 20);
     for (line, why) in [
         (&b""[..], "said nothing"),
@@ -449,7 +449,7 @@ fn without_any_server_a_statement_waits_for_a_while_and_is_told_why() {
         }
         let mut console = group.console();
         wait_for("all to be down", || {
-            console.query("SHOW SERVERS WHERE state = 'down'").unwrap().len() == 3
+            console.query("SHOW FULL SERVERS WHERE state = 'down'").unwrap().len() == 3
         });
         let begun = Instant::now();
         let refusal = format!("{:?}", client.query("SELECT it").unwrap_err());
@@ -498,7 +498,7 @@ fn who_names_a_server_that_does_not_exist_is_told_which_ones_do() {
         assert!(problem.contains("db1, db2"), "{text}: {problem}");
     }
     assert!(console.query("DRAIN").unwrap_err().to_string().contains("name one of the servers"));
-    assert_eq!(console.query("SHOW SERVERS WHERE name = 'db3'").unwrap().len(), 0);
+    assert_eq!(console.query("SHOW FULL SERVERS WHERE name = 'db3'").unwrap().len(), 0);
 }
 
 /// What the CSV page says of a server, by column.

@@ -63,7 +63,7 @@ fn members() -> Option<Vec<Mysql>> {
 }
 
 fn roles(console: &mut Client) -> Vec<String> {
-    let rows = console.query("SHOW SERVERS").unwrap();
+    let rows = console.query("SHOW FULL SERVERS").unwrap();
     rows.into_iter().map(|row| row[16].clone()).collect()
 }
 

@@ -13,6 +13,7 @@ mod cluster;
 mod cluster_faults;
 mod cluster_signs;
 mod comparing;
+mod console_tools;
 mod corpus;
 mod differ;
 mod doctor;

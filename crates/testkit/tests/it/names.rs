@@ -87,7 +87,7 @@ fn new_backends_follow_the_name_and_old_ones_end_as_they_become_free() {
     assert!(town.old.open() > 0);
     drop(busy);
     wait_for("the old backend connections to end", || town.old.open() == 0);
-    let rows = town.console().query("SHOW SERVERS").unwrap();
+    let rows = town.console().query("SHOW FULL SERVERS").unwrap();
     assert!(rows[0][1].starts_with(NAME) && rows[0][20].starts_with("127.0.0.3:"), "{rows:?}");
 }
 
@@ -116,7 +116,7 @@ fn a_name_that_cannot_be_resolved_keeps_its_last_address_and_says_so() {
     let (mut client, mut console) = (town.client(), town.console());
     assert_eq!(client.query("SELECT who"), row("old"));
     std::fs::write(&town.hosts, "127.0.0.1 localhost\n").unwrap();
-    let told = "SHOW CHECKS WHERE kind = 'name'";
+    let told = "SHOW FULL CHECKS WHERE kind = 'name'";
     wait_for("it to fail", || console.query(told).unwrap()[0][2] == "failed");
     let reason = console.query(told).unwrap()[0][3].clone();
     assert!(reason.contains(NAME) && reason.contains("last known address is used"), "{reason}");

@@ -90,10 +90,10 @@ fn the_console_shows_what_was_done() {
         client.query(&format!("SELECT {number} FROM t /* x */")).unwrap();
     }
     let mut console = watched.console_by_port("").unwrap();
-    let digest = console.query("SHOW DIGESTS WHERE text = 'select ? from t'").unwrap();
+    let digest = console.query("SHOW FULL DIGESTS WHERE text = 'select ? from t'").unwrap();
     assert_eq!(digest.len(), 1, "{digest:?}");
     assert_eq!(digest[0][1..5], ["SELECT ? FROM t", "5", "0", "5"]);
-    let clients = console.query("show clients").unwrap();
+    let clients = console.query("show full clients").unwrap();
     assert_eq!((clients.len(), &*clients[0][1], &*clients[0][4]), (1, "app", "pooled"));
     assert_eq!(one(&mut console, "SELECT 1"), "1");
     let servers = console.query("SELECT * FROM servers WHERE running = 0").unwrap();
@@ -101,7 +101,19 @@ fn the_console_shows_what_was_done() {
     assert_eq!(console.query("SHOW WORKERS ORDER BY worker DESC LIMIT 1").unwrap()[0][0], "1");
     let statements = console.query("SHOW STATS LIKE 'statements'").unwrap();
     assert_eq!(statements, [["statements", "6"]]);
-    for table in ["POOLS", "GATES", "LANES", "PINS", "CHECKS", "CONFIG"] {
+    for table in [
+        "POOLS",
+        "GATES",
+        "PINS",
+        "CHECKS",
+        "CONFIG",
+        "CLASSES",
+        "PROCESSLIST",
+        "USERS",
+        "LISTENERS",
+        "MEMORY",
+        "BACKENDS",
+    ] {
         assert!(!console.query(&format!("SHOW {table}")).unwrap().is_empty(), "{table}");
     }
     assert!(console.query("HELP").unwrap().len() > 20);
@@ -168,11 +180,11 @@ fn a_paused_server_gets_nothing_new_and_then_everything() {
         .collect();
     wait_for("statements in the queue", || {
         one(&mut console, "SELECT 1");
-        console.query("SHOW SERVERS").unwrap()[0][9] == "4"
+        console.query("SHOW FULL SERVERS").unwrap()[0][9] == "4"
     });
     thread::sleep(Duration::from_millis(300));
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
-    assert_eq!(console.query("SHOW SERVERS").unwrap()[0][2], "paused");
+    assert_eq!(console.query("SHOW FULL SERVERS").unwrap()[0][2], "paused");
     let states = console.query("SHOW CLIENTS WHERE state = 'queued'").unwrap();
     assert_eq!(states.len(), 4);
     let (_, metrics) = watched.get("/metrics");
@@ -205,7 +217,7 @@ fn a_reload_says_what_has_changed_and_shows_no_secret() {
         ["users.report", "NULL", "added", "now"],
     ];
     assert_eq!(told, want.map(|row| row.map(str::to_owned).to_vec()));
-    assert_eq!(console.query("SHOW SERVERS").unwrap()[0][6], "9");
+    assert_eq!(console.query("SHOW FULL SERVERS").unwrap()[0][6], "9");
     watched.scene.flifo.change_configuration(|text| text.replace("limit = 9", "limt = 9"));
     let error = console.query("RELOAD").unwrap_err().to_string();
     assert!(error.contains("nothing has changed") && error.contains("did you mean"), "{error}");
@@ -468,7 +480,7 @@ fn the_console_speaks_tls_with_clients_who_look_at_certificates() {
         "password = \"s3cret\"",
         "",
     );
-    let asked = "SHOW SERVERS WHERE name = 'main'; PAUSE; RESUME";
+    let asked = "SHOW FULL SERVERS WHERE name = 'main'; PAUSE; RESUME";
     let mariadb = |ca: &Path, password: &str| {
         let mut client = Command::new(MARIADB.find().unwrap());
         client.args(["--no-defaults", "--batch", "--protocol=tcp", "--host=localhost"]);

@@ -74,7 +74,7 @@ impl Scene {
 
     /// The rows of clients and backends of a user, as the console shows them.
     fn shown(&self, name: &str) -> Option<Vec<String>> {
-        let rows = self.console().query("SHOW CONFIG").expect("options");
+        let rows = self.console().query("SHOW FULL CONFIG").expect("options");
         rows.into_iter().find(|row| row[0] == name)
     }
 
@@ -290,7 +290,8 @@ fn limits_are_in_force_at_once() {
     });
     assert!(idle.query("SELECT 1").is_err());
     wait_for("a place", || scene.client("app").is_ok());
-    let server = |column: usize| scene.console().query("SHOW SERVERS").unwrap()[0][column].clone();
+    let server =
+        |column: usize| scene.console().query("SHOW FULL SERVERS").unwrap()[0][column].clone();
     assert_eq!(server(6), "3", "the limit");
     assert_eq!(scene.shown("server.limit").unwrap()[1..], ["3", "\"auto\"", "file"]);
     scene.console().query("SET server.limit = 4").unwrap();
@@ -305,7 +306,7 @@ fn limits_are_in_force_at_once() {
     let told =
         scene.reload(|text| text.replace("limit = 3\n", "").replace("\"64KiB\"", "\"1MiB\""));
     assert!(told.contains(&pair("server.limit", "now")), "{told:?}");
-    assert_eq!(scene.console().query("SHOW SERVERS").unwrap()[0][7], "auto");
+    assert_eq!(scene.console().query("SHOW FULL SERVERS").unwrap()[0][7], "auto");
     wait_for("the long statement to be taken", || long(&text).is_ok());
     scene.end();
 }

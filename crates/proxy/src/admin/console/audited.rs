@@ -69,8 +69,8 @@ fn error(Refusal(code, _, message): &Refusal) -> Facts {
 
 impl ConsoleSession {
     /// Tells of a statement that has been answered, if it is an order.
-    pub(super) fn tell_order(&self, text: &[u8], command: &Command, done: &Result<(), Refusal>) {
-        let Some(shown) = order(text, command) else { return };
+    pub(super) fn tell_order(&self, order: Option<Vec<u8>>, done: &Result<(), Refusal>) {
+        let Some(shown) = order else { return };
         let lexed = Lexed::default();
         let text = LoggedText::new(lexed.text(&shown, Dialect::default()));
         let mut facts = vec![("ok", Fact::Is(done.is_ok()))];
@@ -80,9 +80,9 @@ impl ConsoleSession {
 }
 
 /// The text of an order as it may be shown; of others, none.
-fn order(text: &[u8], command: &Command) -> Option<Vec<u8>> {
+pub(super) fn order(text: &[u8], command: &Command) -> Option<Vec<u8>> {
     match command {
-        Command::Nothing | Command::Show(_) | Command::Select(_) | Command::Help(_) => None,
+        Command::Nothing | Command::Query(_) | Command::Help(_) | Command::Use(_) => None,
         Command::Set(name, _) if name.contains("token") || name.contains("password") => {
             Some(format!("SET {name} = ?").into_bytes())
         }
@@ -90,6 +90,7 @@ fn order(text: &[u8], command: &Command) -> Option<Vec<u8>> {
         | Command::Server(..)
         | Command::ConfirmWriter(_)
         | Command::Kill(..)
+        | Command::Reset(_)
         | Command::Reload => Some(text.to_vec()),
     }
 }
