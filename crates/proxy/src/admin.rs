@@ -157,8 +157,7 @@ pub(crate) fn open(
             attend(&outside, doors, changes).await;
         });
     };
-    // A statement of many words is a tree as deep, which its parser leaves by recursion.
-    let builder = thread::Builder::new().name("outside".to_owned()).stack_size(8 << 20);
+    let builder = thread::Builder::new().name("outside".to_owned()).stack_size(view::sql::STACK);
     builder.spawn(serve)?;
     Ok(())
 }

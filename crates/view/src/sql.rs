@@ -28,6 +28,12 @@ const TOKENS_MAX: usize = 2048;
 /// Expressions, subqueries and unions inside one another.
 const DEPTH_MAX: usize = 48;
 
+/// The same while a text is read, where each level takes much of the stack.
+const PARSED_DEPTH_MAX: usize = 32;
+
+/// The stack of a thread that reads and answers statements: several times what the deepest of them needs.
+pub const STACK: usize = 16 << 20;
+
 /// The name of the table that a `SHOW` is about, in its tree.
 const SHOWN: &str = "\u{1}shown";
 
@@ -242,7 +248,7 @@ impl From<Answer> for Relation {
 
 fn parse(tokens: Vec<Token>) -> Result<Box<ast::Query>, SqlError> {
     let mut parser =
-        Parser::new(&MySqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens(tokens);
+        Parser::new(&MySqlDialect {}).with_recursion_limit(PARSED_DEPTH_MAX).with_tokens(tokens);
     let tree = parser.parse_query().map_err(|error| SqlError::syntax(explain(&error)))?;
     match parser.next_token().token {
         Token::EOF => Ok(tree),

@@ -19,9 +19,10 @@ PATIENCE = 120
 # The keys that open and close panels, and what stands in a panel that has data.
 PANELS = [
     ("dashboard", None, ["Host Information", "Uptime", "Workers", "FE Connected", "Query Data Rates"]),
-    ("processlist", None, ["Thread ID", "Username", "Backend Host", "SLEEP"]),
+    # It shows clients at rest only when it is told to.
+    ("processlist", "i", ["Thread ID", "Username", "Processlist (1)", os.environ["SUITE_USER"]]),
     ("hostgroup summary", "4", ["Conn Used", "ONLINE", "127.0.0.1"]),
-    ("command statistics", "6", ["100", "SELECT"]),
+    ("command statistics", "6", ["Total/s", "10s+/s", "SELECT"]),
 ]
 
 

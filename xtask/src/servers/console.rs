@@ -90,6 +90,7 @@ fn python_clients(port: u16, interrupt: &Interrupt) -> Result<Vec<(&'static str,
         let mut command = Command::new("python3");
         command.args(arguments).env("PYTHONPATH", &packages).env("SUITE_FOLDER", &folder);
         command.env("SUITE_PORT", port.to_string()).env("SUITE_PASSWORD", PASSWORD);
+        command.env("SUITE_USER", PrivateServer::USER);
         // Neither reads or writes what a person has at home.
         command.env("HOME", &folder);
         command

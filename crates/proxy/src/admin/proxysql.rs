@@ -551,7 +551,11 @@ pub(super) fn global_variables(outside: &Outside) -> Vec<(&'static str, String)>
         ("mysql-interfaces", all(&plan.listen)),
         ("mysql-max_connections", plan.clients_max.to_string()),
         ("mysql-multiplexing", "true".to_owned()),
-        ("mysql-server_version", version.unwrap_or_default()),
+        (
+            "mysql-server_version",
+            // What MariaDB puts before its version is meant for replicas.
+            version.unwrap_or_default().trim_start_matches("5.5.5-").to_owned(),
+        ),
         ("mysql-threads", outside.shared.worker_count().to_string()),
     ]
 }

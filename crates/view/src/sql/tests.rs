@@ -256,6 +256,12 @@ fn columns_without_rows_have_kinds() {
 
 #[test]
 fn what_is_too_much_is_refused() {
+    // Half of what the console has.
+    let builder = std::thread::Builder::new().stack_size(STACK / 2);
+    builder.spawn(refuse_too_much).unwrap().join().unwrap();
+}
+
+fn refuse_too_much() {
     let long_chain = format!("select 1 from clients where {} 1", "id = 1 and ".repeat(400));
     let long_sum = format!("select 1{}", "+1".repeat(500));
     let nested = format!("select {}1{}", "(".repeat(500), ")".repeat(500));
