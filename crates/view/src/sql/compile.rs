@@ -7,8 +7,8 @@ use sqlparser::ast::{
 
 use super::functions;
 use super::node::{Aggregate, Arithmetic, Comparison, Node, Summary, Target};
-use super::relation::{Heading, deeper, parts};
-use super::{FIRST, Run, SqlError, select};
+use super::run::{FIRST, Heading, Run, SqlError, deeper, parts};
+use super::select;
 use crate::table::Value;
 
 /// What names mean.

@@ -1,7 +1,7 @@
 //! The functions that people and tools use when they look at tables.
 
 use super::node::{Node, is_true, number};
-use super::{Session, SqlError};
+use super::run::{Session, SqlError};
 use crate::table::Value;
 
 /// A function: its names, how many arguments it takes, and whether nothing among them makes nothing of it.

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use super::{Run, Session, SqlError};
+use super::run::{Run, Session, SqlError};
 use crate::like;
 use crate::table::Value;
 

@@ -4,29 +4,9 @@ use sqlparser::ast::{JoinConstraint, JoinOperator, ObjectName, TableFactor, Tabl
 
 use super::compile::{Compiler, Scope};
 use super::node::{Node, is_true};
-use super::{DEPTH_MAX, Run, SHOWN, SqlError, TableName, select};
-use crate::table::{Kind, Table, Value};
-
-/// A column that expressions can name.
-#[derive(Clone, Debug)]
-pub(super) struct Heading {
-    pub(super) table: String,
-    pub(super) name: String,
-    pub(super) kind: Kind,
-    /// `USING` shows it once, as the other table's.
-    pub(super) is_merged: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct Relation {
-    pub(super) headings: Vec<Heading>,
-    pub(super) rows: Vec<Vec<Value>>,
-}
-
-/// The identifiers of a name.
-pub(super) fn parts(name: &ObjectName) -> Vec<&str> {
-    name.0.iter().filter_map(|part| part.as_ident()).map(|ident| ident.value.as_str()).collect()
-}
+use super::run::{Heading, Relation, Run, SHOWN, SqlError, TableName, deeper, parts};
+use super::select;
+use crate::table::{Table, Value};
 
 fn table_name(name: &ObjectName, shown: Option<&TableName>) -> Option<TableName> {
     let parts = parts(name);
@@ -42,11 +22,6 @@ fn table_name(name: &ObjectName, shown: Option<&TableName>) -> Option<TableName>
         name: last.to_ascii_lowercase(),
         ..TableName::default()
     })
-}
-
-pub(super) fn deeper(depth: usize) -> Result<usize, SqlError> {
-    let message = || format!("the statement is nested more than {DEPTH_MAX} deep");
-    depth.checked_sub(1).ok_or_else(|| SqlError::syntax(message()))
 }
 
 /// What stands behind `FROM`. Without one there is a row of nothing.

@@ -10,8 +10,8 @@ use sqlparser::ast::{
 
 use super::compile::{Compiler, Scope};
 use super::node::{Node, is_true, key};
-use super::relation::{self, Heading, Relation, deeper, parts};
-use super::{Answer, AnswerColumn, Run, SqlError};
+use super::relation;
+use super::run::{Answer, AnswerColumn, Heading, Relation, Run, SqlError, deeper, parts};
 use crate::table::{Kind, Value};
 
 /// Columns of an answer.

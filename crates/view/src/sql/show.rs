@@ -3,7 +3,8 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::Token;
 
-use super::{FIRST, SHOWN, SqlError, TableForm, TableName, is_keyword, word};
+use super::run::{FIRST, SHOWN, SqlError, TableForm, TableName};
+use super::{is_keyword, word};
 
 /// Names of two words.
 const PAIRS: [(&str, &str); 14] = [

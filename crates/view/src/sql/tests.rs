@@ -1,7 +1,9 @@
+//! Statements and their answers, over tables that are always the same.
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::table::{Column, count, real, text};
+use crate::table::{Column, Kind, Table, Value, count, real, text};
 
 /// Three tables, and what a session knows.
 struct Fixed {
