@@ -167,7 +167,9 @@ async fn make(
     };
     let listed = listed.ok_or_else(missing)?;
     let own = Shown::named(listed.name).filter(|_| listed.schema == OWN_SCHEMA);
-    match own.or_else(|| proxysql::named(listed.name)) {
+    let theirs =
+        || proxysql::named(listed.name).filter(|it| proxysql::schema_of(it) == listed.schema);
+    match own.or_else(theirs) {
         Some(shown) => {
             if shown.name == proxysql::DIGEST_RESET && rights == Rights::Look {
                 let message = "Access denied: reading this table has its figures begin at zero";

@@ -324,13 +324,14 @@ fn the_processlist_says_what_clients_run_and_wait_for() {
     });
     let resting = console.query("SHOW FULL PROCESSLIST WHERE Command = 'Sleep'").unwrap();
     assert_eq!((resting.len(), &*resting[0][8]), (1, "reading"), "{resting:?}");
-    console.query("PAUSE").unwrap();
+    // Its login asks the server for the schema.
     let mut three = town.client();
+    console.query("PAUSE db1").unwrap();
     let held = std::thread::spawn(move || three.query("SELECT 3"));
     let queued = "SELECT Wait FROM processlist WHERE state = 'queued'";
     wait_for("a statement in the queue", || console.query(queued).unwrap().len() == 1);
     assert!(console.query(queued).unwrap()[0][0].starts_with("a slot"));
-    console.query("RESUME").unwrap();
+    console.query("RESUME db1").unwrap();
     assert!(held.join().unwrap().is_ok());
     one.query("ROLLBACK").unwrap();
     drop(waits.join().unwrap().unwrap());
