@@ -154,8 +154,17 @@ async fn enter(outside: &Rc<Outside>, talk: Talk, origin: VisitOrigin) -> Option
     let rights = Rights::Look;
     let schema = login.schema.as_deref().and_then(|name| std::str::from_utf8(name).ok());
     let schema = schema.and_then(catalog::schema).unwrap_or(catalog::OWN_SCHEMA);
-    let mut session =
-        ConsoleSession { outside, talk, capabilities, origin, rights, id, schema, prepared, audited };
+    let mut session = ConsoleSession {
+        outside,
+        talk,
+        capabilities,
+        origin,
+        rights,
+        id,
+        schema,
+        prepared,
+        audited,
+    };
     match tokio::time::timeout(PATIENCE, session.log_in(&nonce, &login)).await {
         Ok(Ok(())) => {
             session.audited.log_in(&session.outside);

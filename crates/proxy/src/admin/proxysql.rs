@@ -79,7 +79,7 @@ fn place(address: &Address) -> (String, u64) {
 }
 
 fn hostgroup(outside: &Outside, server: &Server) -> u64 {
-    match &outside.shared.cluster.members {
+    match outside.shared.cluster.routes() {
         Some(members) if members.writer() != Some(server.id) => 1,
         _ => 0,
     }
@@ -168,9 +168,8 @@ const PROCESSLIST: &[Column] = &[
 fn processlist(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     for report in &surveyed.reports {
         for person in &report.clients {
-            let server = outside.shared.cluster.servers.get(person.server.0);
             // A client without a backend is at no server.
-            let server = server.filter(|_| person.backend.is_some());
+            let server = person.backend.map(|_| outside.shared.cluster.server(person.server));
             let at = server.map(|server| place(&server.address));
             let table_row: [Value; 16] = [
                 report.worker.into(),

@@ -469,8 +469,8 @@ fn clients(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
 }
 
 /// The name of a server.
-pub(super) fn server_name(outside: &Outside, server: ServerId) -> Option<String> {
-    outside.shared.cluster.servers.get(server.0).map(|server| server.name.clone())
+pub(super) fn server_name(outside: &Outside, server: ServerId) -> String {
+    outside.shared.cluster.server(server).name.clone()
 }
 
 /// Several things as one text.

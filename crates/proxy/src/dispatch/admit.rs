@@ -157,7 +157,7 @@ pub(crate) fn work_off(worker: &Rc<Worker>) {
         }
     }
     worker.agenda.end();
-    worker.servers.iter().for_each(Local::count_queue);
+    worker.locals().for_each(Local::count_queue);
 }
 
 fn pass_on(worker: &Rc<Worker>, local: &Local, slot: Slot) {
