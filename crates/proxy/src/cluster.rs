@@ -129,7 +129,7 @@ impl Cluster {
     /// that ends before a login counts as an error of Flifo's host there, and a server that has seen a hundred of them
     /// in a row (`max_connect_errors`) refuses all that come from it.
     pub(crate) fn asks(&self) -> bool {
-        self.members.is_routed() || checks::needs_no_handshake(&self.plan())
+        self.members.is_routed() || checks::asks_only_server(&self.plan())
     }
 
     /// Sets the limit of a server; see [`Server::set_limit`].

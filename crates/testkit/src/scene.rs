@@ -132,9 +132,10 @@ impl Scene {
 
 /// The configuration in front of a server on this port.
 pub fn configuration(port: u16, top: &str, rest: &str) -> String {
-    // A fake server has no accounts.
+    // A fake server has no accounts, and counts its connections.
+    let checks = if top.contains("[checks]") { "" } else { "checks.kind = \"none\"\n" };
     format!(
-        "{top}\n[server]\naddress = \"127.0.0.1:{port}\"\naccount_terms = \"flifo\"\n\
+        "{checks}{top}\n[server]\naddress = \"127.0.0.1:{port}\"\naccount_terms = \"flifo\"\n\
          read_definitions = \"off\"\n{rest}"
     )
 }

@@ -198,6 +198,7 @@ async fn find(checks: &Checks, server: &Server) -> Finding {
             Ok(_) => Finding::Passed,
             Err(error) => Finding::Failed(format!("it cannot be reached: {error}")),
         },
+        (CheckKind::None, _) => Finding::Passed,
         (CheckKind::Handshake, _) | (_, None) => {
             match checks.cluster.dialer.greeted_once(server, None).await {
                 Ok(_) => Finding::Passed,
@@ -211,9 +212,13 @@ async fn find(checks: &Checks, server: &Server) -> Finding {
     }
 }
 
-/// Whether the checks of this plan are none that end a connection before a login. What a plan says expressly is done.
-pub(super) fn needs_no_handshake(plan: &Plan) -> bool {
-    plan.checks.kind != CheckKind::Auto || account(plan).is_some()
+/// Whether the only server is asked by this plan: by default, if there is an account for that.
+pub(super) fn asks_only_server(plan: &Plan) -> bool {
+    match plan.checks.kind {
+        CheckKind::None => false,
+        CheckKind::Auto => account(plan).is_some(),
+        _ => true,
+    }
 }
 
 /// The user that checks log in as.

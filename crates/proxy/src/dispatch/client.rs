@@ -396,6 +396,22 @@ pub(crate) struct Stranded {
     pub(crate) until: Instant,
 }
 
+/// A client that is to end; see [`crate::dispatch::dismissed`].
+pub(crate) struct Dismissed {
+    pub(crate) client: Rc<Client>,
+    pub(crate) why: WithoutIt,
+    /// Then it ends, whatever it does.
+    pub(crate) until: Instant,
+}
+
+/// What the configuration names no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WithoutIt {
+    User,
+    /// The server of a backend that the client cannot leave.
+    Server,
+}
+
 impl Stranded {
     pub(crate) fn is_good(&self) -> bool {
         let client = &self.client;

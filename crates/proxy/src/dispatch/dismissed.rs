@@ -2,32 +2,15 @@
 //! ends between two transactions, and all within a bound.
 
 use std::rc::Rc;
-use std::time::Instant;
 
 use engine::account::name::UserName;
 
 use crate::dispatch::ages;
 use crate::dispatch::backend::Backend;
-use crate::dispatch::client::Client;
+use crate::dispatch::client::{Client, Dismissed, WithoutIt};
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
-
-/// A client that is to end.
-pub(crate) struct Dismissed {
-    client: Rc<Client>,
-    why: Why,
-    /// Then it ends, whatever it does.
-    until: Instant,
-}
-
-/// Why a client is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
-    User,
-    /// It cannot leave its backend, whose server the configuration names no longer.
-    Server,
-}
 
 /// The clients of these users, and those that cannot leave a server that is retired, are to end.
 pub(crate) fn dismiss(worker: &Rc<Worker>, users: &[UserName]) {
@@ -37,8 +20,8 @@ pub(crate) fn dismiss(worker: &Rc<Worker>, users: &[UserName]) {
     for client in clients.values() {
         let is_known = |it: &Dismissed| Rc::ptr_eq(&it.client, client);
         let why = match users.contains(&client.user.borrow()) {
-            true => Some(Why::User),
-            false if is_left_behind(worker, client) => Some(Why::Server),
+            true => Some(WithoutIt::User),
+            false if is_left_behind(worker, client) => Some(WithoutIt::Server),
             false => None,
         };
         if let Some(why) = why.filter(|_| !dismissed.iter().any(is_known)) {
@@ -64,7 +47,7 @@ pub(crate) fn look(worker: &Rc<Worker>) {
     let now = crate::worker::clock::now();
     let mut left = worker.dismissed.take();
     // What a client of a pooled user was bound by may be over: then it goes to another server.
-    left.retain(|it| it.why == Why::User || is_left_behind(worker, &it.client));
+    left.retain(|it| it.why == WithoutIt::User || is_left_behind(worker, &it.client));
     left.iter().for_each(|it| end(worker, it, now >= it.until));
     left.retain(|it| !it.client.is_closing());
     worker.dismissed.borrow_mut().append(&mut left);
@@ -76,10 +59,10 @@ fn end(worker: &Rc<Worker>, dismissed: &Dismissed, late: bool) {
     let fault = Fault::new(
         Kind::Stopping,
         match dismissed.why {
-            Why::User => {
+            WithoutIt::User => {
                 "Flifo ended this connection: its configuration does not name this user any more"
             }
-            Why::Server => {
+            WithoutIt::Server => {
                 "Flifo ended this connection: its configuration does not name this server any more"
             }
         },

@@ -60,7 +60,7 @@ fn lock_out_and_in(servers: &[PrivateServer], flifo: &Flifo, console: &mut Clien
 
 /// What checks have found, of all servers.
 fn checks(console: &mut Client) -> String {
-    let rows = console.query("SHOW CHECKS WHERE kind = 'checks'").unwrap();
+    let rows = console.query("SELECT * FROM checks WHERE kind = 'checks'").unwrap();
     rows.into_iter().map(|row| row.join(" ") + "\n").collect()
 }
 

@@ -108,6 +108,10 @@ fn checks(reading: &mut Reading<'_>) {
     if is_statement && plan.checks.statement.is_none() {
         error("checks.kind", "checks.statement is missing: what is to be run?".to_owned());
     }
+    if plan.checks.kind == CheckKind::None {
+        let message = "servers of [[servers]] are found by checks: \"none\" is for the only server";
+        error("checks.kind", message.to_owned());
+    }
     let has_user = plan.users.iter().any(logs_in);
     if plan.checks.kind.needs_login() && !has_user {
         let message = "no user can log in for these checks: name a user with its password in \

@@ -145,6 +145,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
                     ("handshake", CheckKind::Handshake),
                     ("ping", CheckKind::Ping),
                     ("statement", CheckKind::Statement),
+                    ("none", CheckKind::None),
                 ],
                 place: |plan: &mut Plan| &mut plan.checks.kind,
             }),
@@ -153,7 +154,9 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
                   server's greeting as well; \"ping\" sends COM_PING on a connection that stays \
                   open; \"statement\" runs `checks.statement` on it. \"auto\" asks on such a \
                   connection for the server's role and its replication position, which servers of \
-                  group \"auto\" need; without a user that can log in, it is as \"handshake\".",
+                  group \"auto\" need; without a user that can log in, it is as \"handshake\". The only \
+                  server is asked whether it lives, and without such a user not at all. \"none\": \
+                  the only server is not asked.",
             elsewhere: &[("HAProxy", "option mysql-check")],
             since: FIRST,
             applies: Now,

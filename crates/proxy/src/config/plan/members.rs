@@ -77,6 +77,8 @@ pub enum CheckKind {
     Handshake,
     Ping,
     Statement,
+    /// Nothing.
+    None,
 }
 
 impl CheckKind {
