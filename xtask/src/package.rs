@@ -91,17 +91,19 @@ fn try_in(
     let mut unpack = Command::new("tar");
     unpack.arg("--extract").arg("--file").arg(tree).arg("--directory").arg(place);
     errand::run("tar", unpack, folder, MINUTES, interrupt, || {})?;
+    let trial = place.join("trial");
+    std::fs::create_dir_all(&trial)?;
     for package in built(packages)? {
         let name = package.file_name().context("a file has a name")?;
-        std::fs::copy(&package, place.join("root").join(name))?;
+        std::fs::copy(&package, trial.join(name))?;
     }
-    std::fs::write(place.join("root/try.sh"), include_str!("package/try.sh"))?;
+    std::fs::write(trial.join("try.sh"), include_str!("package/try.sh"))?;
     let boot = folder.join("boot.sh");
     std::fs::write(&boot, include_str!("package/boot.sh"))?;
     let mut command = Command::new("sh");
     command.arg(boot).arg(place);
     let tried = errand::run("the tree", command, folder, MINUTES, interrupt, || {});
-    let log = std::fs::read_to_string(place.join("root/try.log")).unwrap_or_default();
+    let log = std::fs::read_to_string(trial.join("try.log")).unwrap_or_default();
     tried.map(drop).with_context(|| format!("the trial ended with:\n{}", last(&log)))
 }
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts systemd as the first process of a tree, runs /root/try.sh in it, and ends all of it. The exit status is the trial's.
+# Starts systemd as the first process of a tree, runs /trial/try.sh in it, and ends all of it. The exit status is the trial's.
 #
 # Usage: boot.sh TREE
 #
@@ -14,7 +14,7 @@ group=$unified/flifo-tree-$$
 # A trial that was interrupted leaves empty groups behind; those in use cannot be removed.
 find "$unified" -depth -type d -path '*/flifo-tree-*' -exec rmdir {} + 2>/dev/null || true
 mkdir "$group"
-rm -f "$tree/root/status"
+rm -f "$tree/trial/status"
 : >"$tree/etc/machine-id"
 
 # The trial is a unit of the tree, which switches the machine off behind it.
@@ -24,7 +24,7 @@ After=multi-user.target mariadb.service
 Wants=mariadb.service
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -c "sh /root/try.sh >/root/try.log 2>&1; echo $? >/root/status"
+ExecStart=/bin/sh -c "sh /trial/try.sh >/trial/try.log 2>&1; echo $? >/trial/status"
 ExecStopPost=/bin/systemctl --no-block exit
 UNIT
 mkdir -p "$tree/etc/systemd/system/default.target.wants"
@@ -64,5 +64,5 @@ for _ in 1 2 3 4 5; do
     find "$group" -depth -type d -exec rmdir {} + 2>/dev/null && break
     sleep 1
 done
-status=$(cat "$tree/root/status" 2>/dev/null || echo 'none: systemd has ended early')
+status=$(cat "$tree/trial/status" 2>/dev/null || echo 'none: systemd has ended early')
 [ "$status" = 0 ] || { echo "the trial ended with status $status" >&2; exit 1; }

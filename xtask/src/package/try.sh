@@ -3,8 +3,8 @@
 # fails ends the trial.
 set -eux
 
-older=$(ls /root/flifo_*-1_*.deb)
-newer=$(ls /root/flifo_*-2_*.deb)
+older=$(ls /trial/flifo_*-1_*.deb)
+newer=$(ls /trial/flifo_*-2_*.deb)
 
 # is WHAT WANTED: the unit's property.
 is() { [ "$(systemctl show flifo.service --property "$1" --value)" = "$2" ]; }
@@ -112,5 +112,5 @@ systemctl is-active flifo.service
 flifo init --yes
 dpkg --purge flifo 2>&1 | grep 'DROP USER flifo@localhost'
 if getent passwd flifo; then exit 1; fi
-left=$(find / -xdev -name '*flifo*' -not -path '/proc/*' -not -path '/root/*' -not -path '/var/log/journal/*')
+left=$(find / -xdev -name '*flifo*' -not -path '/proc/*' -not -path '/trial/*' -not -path '/var/log/journal/*')
 [ -z "$left" ]
