@@ -18,6 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use wire::Capabilities;
 use wire::auth::Secret;
+use wire::handshake::UTF8MB4;
 
 use crate::change::{GlobalVariables, set_global};
 
@@ -209,5 +210,4 @@ const CAPABILITIES: Capabilities = Capabilities::LONG_PASSWORD
     .with(Capabilities::LENENC_AUTH)
     .with(Capabilities::CONNECT_ATTRS)
     .with(Capabilities::DEPRECATE_EOF);
-const UTF8MB4: u8 = 45;
 const ANSWER_MAX: Duration = Duration::from_secs(5);

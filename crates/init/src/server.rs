@@ -6,6 +6,7 @@ use backend::login::{self, Credential, LoggedIn, Request};
 use backend::{Address, dial};
 use tokio::runtime::{Builder, Runtime};
 use wire::Capabilities;
+use wire::handshake::UTF8MB4;
 
 /// No answer takes longer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,7 +36,7 @@ pub(crate) fn log_in(
     let request = Request {
         user: user.as_bytes(),
         credential: &credential,
-        capabilities: CAPABILITIES,
+        capabilities: Capabilities::QUESTIONS,
         collation: UTF8MB4,
         packet_max: 1 << 24,
         schema: None,
@@ -84,13 +85,3 @@ impl Administrator {
         matches!(self.text(grants), Ok(Some(count)) if count == "2")
     }
 }
-
-const CAPABILITIES: Capabilities = Capabilities(
-    Capabilities::PROTOCOL_41.0
-        | Capabilities::SECURE_CONNECTION.0
-        | Capabilities::PLUGIN_AUTH.0
-        | Capabilities::TRANSACTIONS.0,
-);
-
-/// utf8mb4_general_ci.
-const UTF8MB4: u8 = 45;

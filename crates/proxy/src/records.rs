@@ -9,9 +9,10 @@ mod recorder;
 mod statement;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use view::audit::{AuditEntry, AuditKind};
+use view::logged::LogEntry;
 use view::slow::SlowEntry;
 
 pub use self::file::RecordError;
@@ -104,8 +105,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What an entry takes beside its texts.
 const ENTRY: usize = 512;
 
-impl Record for Timed<SlowEntry> {
-    const BREAK: &'static str = view::slow::BREAK;
+impl<E: LogEntry + Send + 'static> Record for Timed<E> {
+    const BREAK: &'static str = E::BREAK;
 
     fn size(&self) -> usize {
         ENTRY + self.entry.size()
@@ -115,23 +116,7 @@ impl Record for Timed<SlowEntry> {
         self.at
     }
 
-    fn put(&self, at: std::time::SystemTime, lost: u64, out: &mut String) {
-        self.entry.put(at, lost, out);
-    }
-}
-
-impl Record for Timed<AuditEntry> {
-    const BREAK: &'static str = view::audit::BREAK;
-
-    fn size(&self) -> usize {
-        ENTRY + self.entry.size()
-    }
-
-    fn at(&self) -> Instant {
-        self.at
-    }
-
-    fn put(&self, at: std::time::SystemTime, lost: u64, out: &mut String) {
+    fn put(&self, at: SystemTime, lost: u64, out: &mut String) {
         self.entry.put(at, lost, out);
     }
 }

@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2, rsa};
 use wire::bytes::{Reader, Write};
 use wire::command::Opcode;
+use wire::handshake::UTF8MB4;
 use wire::handshake::{AuthPacket, Login};
 use wire::response::{EOF, ERR, OK, OkPacket, Status};
 use wire::{Capabilities, Malformed};
@@ -74,9 +75,6 @@ const CAPABILITIES: Capabilities = Capabilities(
         | Capabilities::PLUGIN_AUTH.0
         | Capabilities::LENENC_AUTH.0,
 );
-
-/// The collation utf8mb4_general_ci.
-const UTF8MB4: u8 = 45;
 
 /// No login and no statement of a test takes longer.
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -11,7 +11,7 @@ use wire::lex::Token;
 use wire::text::{Lexed, Text};
 
 use crate::calendar;
-use crate::logged::{Literals, LoggedText};
+use crate::logged::{Literals, LogEntry, LoggedText};
 
 /// What is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,9 +74,10 @@ pub enum Fact {
 /// Bytes of one fact that are shown.
 const FACT_MAX: usize = 1 << 10;
 
-impl AuditEntry {
-    /// How much memory it takes, beside what each one does.
-    pub fn size(&self) -> usize {
+impl LogEntry for AuditEntry {
+    const BREAK: &'static str = "\n";
+
+    fn size(&self) -> usize {
         let facts = self.facts.iter().map(|(_, fact)| match fact {
             Fact::Text(text) => text.len(),
             Fact::Number(_) | Fact::Seconds(_) | Fact::Is(_) => 16,
@@ -87,7 +88,7 @@ impl AuditEntry {
     }
 
     /// Appends the entry, behind one that tells of those that are missing before it, if there are any.
-    pub fn put(&self, at: SystemTime, lost: u64, out: &mut String) {
+    fn put(&self, at: SystemTime, lost: u64, out: &mut String) {
         let time = calendar::iso(at);
         if lost > 0 {
             put_line(&time, "lost", [("entries", Value::from(lost))], out);
@@ -126,9 +127,6 @@ fn put_line(
     }
     out.push_str("}\n");
 }
-
-/// Ends an entry that was broken off, so that the next one can be told from it.
-pub const BREAK: &str = "\n";
 
 /// The verbs of statements that change definitions, accounts or rights, and of those that stand before such a verb.
 const VERBS: [&str; 11] = [

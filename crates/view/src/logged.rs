@@ -1,5 +1,7 @@
 //! Texts of statements as logs show them: cut at a bound, with their literals or without, and never with a password.
 
+use std::time::SystemTime;
+
 use wire::lex::Dialect;
 use wire::text::{Lexed, Text};
 
@@ -10,6 +12,18 @@ pub const TEXT_MAX: usize = 8 << 10;
 
 /// What stands for a name that is not known.
 pub(crate) const NONE: &str = "<none>";
+
+/// An entry of a log.
+pub trait LogEntry {
+    /// Ends an entry that was broken off, so that the next one can be told from it.
+    const BREAK: &'static str;
+
+    /// How much memory it takes, beside what each one does.
+    fn size(&self) -> usize;
+
+    /// Appends it. `at`: when what it tells of has ended; `lost`: how many entries are missing before this one.
+    fn put(&self, at: SystemTime, lost: u64, out: &mut String);
+}
 
 /// Whether logs show the literals of statements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

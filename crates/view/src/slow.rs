@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use crate::calendar;
-use crate::logged::{Literals, LoggedText, NONE, word};
+use crate::logged::{Literals, LogEntry, LoggedText, NONE, word};
 
 /// A statement that has ended.
 #[derive(Clone, Debug)]
@@ -65,15 +65,15 @@ impl Parts {
     }
 }
 
-impl SlowEntry {
-    /// How much memory it takes, beside what each one does.
-    pub fn size(&self) -> usize {
+impl LogEntry for SlowEntry {
+    const BREAK: &'static str = ";\n";
+
+    fn size(&self) -> usize {
         let schema = self.schema.as_ref().map_or(0, String::len);
         self.user.len() + schema + self.backend.server.len() + self.text.size()
     }
 
-    /// Appends the entry. `at`: when the statement ended; `lost`: how many entries are missing before this one.
-    pub fn put(&self, at: SystemTime, lost: u64, out: &mut String) {
+    fn put(&self, at: SystemTime, lost: u64, out: &mut String) {
         let Self { client, parts, rows, affected, .. } = self;
         let seconds = |time: Duration| format!("{:.6}", time.as_secs_f64());
         let user = word(&self.user);
@@ -136,9 +136,6 @@ fn put_statement(text: &LoggedText, literals: Literals, out: &mut String) {
     }
     out.push_str(";\n");
 }
-
-/// Ends an entry that was broken off, so that the next one can be told from it.
-pub const BREAK: &str = ";\n";
 
 /// Whether the statement with this number is one of `of`, as if by chance: applications repeat themselves.
 pub const fn is_sampled(number: u64, of: u32) -> bool {

@@ -12,6 +12,13 @@ pub struct Capabilities(pub u64);
 
 impl Capabilities {
     pub const NONE: Self = Self(0);
+    /// Those of a connection on which something is asked by texts, whose rows are read.
+    pub const QUESTIONS: Self = Self(
+        Self::PROTOCOL_41.0
+            | Self::SECURE_CONNECTION.0
+            | Self::PLUGIN_AUTH.0
+            | Self::TRANSACTIONS.0,
+    );
     /// MySQL: always set. MariaDB: a server that clears it speaks of its extended bits.
     pub const LONG_PASSWORD: Self = Self(1);
     pub const FOUND_ROWS: Self = Self(1 << 1);

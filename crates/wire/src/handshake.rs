@@ -4,6 +4,9 @@ use crate::bytes::{Malformed, Reader, Write};
 use crate::capability::Capabilities;
 use crate::response::{EOF, Status};
 
+/// The collation utf8mb4_general_ci, which every server has: that of questions that Flifo asks itself.
+pub const UTF8MB4: u8 = 45;
+
 /// The server's first packet, protocol version 10.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting {

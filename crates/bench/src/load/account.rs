@@ -6,6 +6,7 @@ use backend::Address;
 use backend::login::{BackendTls, Credential, LoginError, Request, greet};
 use tokio::time::timeout;
 use wire::Capabilities;
+use wire::handshake::UTF8MB4;
 
 use super::connection::Connection;
 
@@ -95,7 +96,5 @@ const CAPABILITIES: Capabilities = Capabilities(
         | Capabilities::DEPRECATE_EOF.0
         | Capabilities::CACHE_METADATA.0,
 );
-/// utf8mb4_general_ci.
-const UTF8MB4: u8 = 45;
 const PACKET_MAX: u32 = 1 << 24;
 const OPEN_MAX: Duration = Duration::from_secs(20);

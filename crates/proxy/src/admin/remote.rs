@@ -7,6 +7,7 @@ use backend::{Address, dial};
 use serde::Serialize;
 use wire::capability::Capabilities;
 use wire::command::Opcode;
+use wire::handshake::UTF8MB4;
 use wire::rows;
 
 use crate::config::{Listen, Plan};
@@ -85,7 +86,7 @@ async fn ask(plan: &Plan, address: &Address) -> Result<Vec<ReloadedOption>, Remo
     let request = Request {
         user: USER.as_bytes(),
         credential: &credential,
-        capabilities: CAPABILITIES,
+        capabilities: Capabilities::QUESTIONS,
         collation: UTF8MB4,
         packet_max: 1 << 24,
         schema: None,
@@ -114,13 +115,3 @@ async fn ask(plan: &Plan, address: &Address) -> Result<Vec<ReloadedOption>, Remo
 
 /// The console asks for no name.
 const USER: &str = "flifo";
-
-const CAPABILITIES: Capabilities = Capabilities(
-    Capabilities::PROTOCOL_41.0
-        | Capabilities::SECURE_CONNECTION.0
-        | Capabilities::PLUGIN_AUTH.0
-        | Capabilities::TRANSACTIONS.0,
-);
-
-/// utf8mb4_general_ci.
-const UTF8MB4: u8 = 45;

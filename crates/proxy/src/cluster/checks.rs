@@ -15,6 +15,7 @@ use engine::account::name::UserName;
 use engine::checks::scheduler::{CheckScheduler, Deed, Moving, Subject, first_due, next_due};
 use tokio::sync::Notify;
 use wire::auth::Secret;
+use wire::handshake::UTF8MB4;
 
 use crate::cluster::Cluster;
 use crate::cluster::agent;
@@ -269,9 +270,6 @@ pub(crate) async fn log_in(
     let user = UserName::of_account(user);
     cluster.dialer.log_in_as(server, &user, &credential, dial::POOLED, UTF8MB4).await
 }
-
-/// utf8mb4_general_ci.
-const UTF8MB4: u8 = 45;
 
 async fn question(
     cluster: &Cluster,

@@ -18,6 +18,7 @@ use backend::login::Many;
 use engine::account::held::{AccountRefusal, AccountRules};
 use engine::account::name::UserName;
 use engine::account::row::Row;
+use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
 use crate::dispatch::route;
@@ -245,6 +246,3 @@ async fn sort(many: Many, rules: AccountRules, own: Own) -> Result<Sorted, NoBac
     let sorted = tokio::task::spawn_blocking(sort).await;
     sorted.map_err(|error| NoBackend::Unreachable(std::io::Error::other(error)))
 }
-
-/// The collation that names are read in: utf8mb4_general_ci.
-const UTF8MB4: u8 = 45;

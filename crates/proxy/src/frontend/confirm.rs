@@ -10,15 +10,13 @@ use std::time::Instant;
 
 use engine::account::name::UserName;
 use engine::account::terms::Terms;
+use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
 use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
 use crate::fault::Fault;
 use crate::users::User;
-
-/// The collation of the question, utf8mb4_general_ci.
-const UTF8MB4: u8 = 45;
 
 /// A client has proved the user's password, and its account is known to have these terms. The fault is why the server
 /// would not let it in. Where the terms say that it would not, it is asked whatever it said before.

@@ -26,6 +26,7 @@ use engine::account::terms::{Breach, Leg, Terms};
 use wire::Capabilities;
 use wire::auth::Secret;
 use wire::command::Opcode;
+use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::servers::Server;
@@ -45,9 +46,6 @@ const SELDOM: Duration = Duration::from_mins(5);
 
 /// How long a client waits for an answer where an older one is known.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The collation of the questions: utf8mb4_general_ci.
-const UTF8MB4: u8 = 45;
 
 /// Hours are counted from here.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use backend::login::LoggedIn;
 use engine::account::name::UserName;
 use engine::hidden::{Catalog, Grants, Table, tables};
+use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
 use crate::dispatch::route;
@@ -36,9 +37,6 @@ const PAGES_MAX: usize = 64;
 
 /// Of so many tables it is asked in one statement whether they are seen.
 const TABLES: usize = 200;
-
-/// The collation that names are read in: utf8mb4_general_ci.
-const UTF8MB4: u8 = 45;
 
 /// A kind and a key; and schema, name and body.
 const QUESTION: &str = "SELECT CONCAT('v',TABLE_SCHEMA,'.',TABLE_NAME) AS k, \

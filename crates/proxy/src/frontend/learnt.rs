@@ -20,6 +20,7 @@ use backend::login::{Credential, LoginError};
 use engine::account::name::UserName;
 use wire::Capabilities;
 use wire::auth::Secret;
+use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
 use crate::config::Plan;
@@ -49,9 +50,6 @@ pub(crate) enum When {
     Soon,
     Now,
 }
-
-/// The collation of the question, utf8mb4_general_ci. Names are ASCII.
-const UTF8MB4: u8 = 45;
 
 /// Whether a password may be learnt of this user.
 ///

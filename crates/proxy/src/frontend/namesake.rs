@@ -15,6 +15,7 @@ use backend::Stream;
 use backend::login::LoginError;
 use backend::stream::Peer;
 use engine::account::name::UserName;
+use wire::handshake::UTF8MB4;
 use wire::handshake::{AuthPacket, Login};
 use wire::{Capabilities, Malformed};
 
@@ -129,6 +130,3 @@ const CAPABILITIES: Capabilities = Capabilities(
 const QUESTIONS_MAX: usize = 16;
 
 const NATIVE: &[u8] = b"mysql_native_password";
-
-/// The collation that Flifo's own names are sent in: utf8mb4_general_ci.
-const UTF8MB4: u8 = 45;

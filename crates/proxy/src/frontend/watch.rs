@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use backend::login::{LoggedIn, LoginError};
 use engine::account::name::UserName;
 use engine::rights::LedgerLook;
+use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::servers::ServerId;
@@ -25,9 +26,6 @@ const REST: u32 = 20;
 
 /// After a look that failed.
 const AGAIN: Duration = Duration::from_secs(5);
-
-/// The collation of the questions, utf8mb4_general_ci.
-const UTF8MB4: u8 = 45;
 
 /// Where MariaDB stores rights, and MySQL.
 const MARIADB_TABLES: [&str; 7] = [
