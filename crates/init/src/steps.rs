@@ -259,7 +259,7 @@ mod tests {
         let start = "\nExecStart=/opt/flifo run --config /etc/flifo/flifo.toml\n";
         assert!(own.contains(start) && own.contains("\nProtectHome=yes\n"), "{own}");
         assert!(!own.contains("/usr/bin/flifo"), "{own}");
-        assert!(unit("/home/ann/flifo").contains("\nProtectHome=read-only\n"));
+        assert!(unit("/run/user/1000/flifo").contains("\nProtectHome=read-only\n"));
     }
 
     #[test]
