@@ -349,7 +349,7 @@ fn threads(shared: &Arc<Shared>) -> placement::Threads {
 fn pulse(worker: &Worker) -> placement::Pulse {
     placement::Pulse {
         statements: worker.counters.statements.get(),
-        run: worker.tally.run(),
+        run: worker.times(|traffic| &traffic.run),
         thread: crate::worker::turns::told().thread,
     }
 }

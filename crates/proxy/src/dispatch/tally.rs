@@ -1,4 +1,5 @@
-//! What statements have cost, as one worker has seen it: in all, by digest, by the server's errors.
+//! What statements have cost, as one worker has seen it: by digest, and by the server's errors. How long they took in
+//! all is counted by server ([`crate::dispatch::traffic`]).
 //!
 //! Owned by the worker and touched by its thread alone. A statement costs a look-up when it begins and a few additions
 //! when it ends; neither takes a lock, reads a clock or allocates, unless the statement is new.
@@ -9,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use engine::intent::Digest;
 use view::digests::{Cost, Digests, Told};
-use view::histogram::Histogram;
 use wire::command::Opcode;
 use wire::frame::HEADER;
 use wire::lex::Dialect;
@@ -24,8 +24,6 @@ use crate::dispatch::in_flight::InFlight;
 pub(crate) struct Tally {
     /// `None` where the configuration wants none.
     digests: Option<RefCell<Digests>>,
-    run: RefCell<Histogram>,
-    waited: RefCell<Histogram>,
     errors: RefCell<BTreeMap<u16, ServerError>>,
     pub(crate) rows: Cell<u64>,
 }
@@ -45,13 +43,7 @@ const ERRORS_MAX: usize = 256;
 impl Tally {
     pub(crate) fn new(digests: u32) -> Self {
         let digests = (digests > 0).then(|| RefCell::new(Digests::new(digests as usize)));
-        Self {
-            digests,
-            run: RefCell::default(),
-            waited: RefCell::default(),
-            errors: RefCell::default(),
-            rows: Cell::default(),
-        }
+        Self { digests, errors: RefCell::default(), rows: Cell::default() }
     }
 
     /// A statement begins, of which this is the text.
@@ -82,23 +74,26 @@ impl Tally {
 
     /// A client's command has been answered, which has run for so long. Answers with how long it has waited before, if
     /// that is known.
-    pub(crate) fn answer(&self, flight: &InFlight, command: &Command, run: Duration) -> Duration {
+    pub(crate) fn answer(
+        &self,
+        flight: &InFlight,
+        command: &Command,
+        run: Duration,
+    ) -> Option<Duration> {
         let rows = flight.follower.rows();
-        self.run.borrow_mut().add(run);
         self.rows.set(self.rows.get() + rows);
-        let Some(begun) = command.begun else { return Duration::ZERO };
+        let begun = command.begun?;
         // Mostly it began in the iteration of the loop in which it came.
         let waited = match flight.since <= begun.since {
             true => Duration::ZERO,
             false => flight.since - begun.since,
         };
-        self.waited.borrow_mut().add(waited);
         let (failed, affected) = (flight.failed, flight.affected);
         if let Some(digests) = &self.digests {
             let cost = Cost { failed, rows, affected, run, waited };
             digests.borrow_mut().add(begun.place, &cost);
         }
-        waited
+        Some(waited)
     }
 
     /// The server has answered with an error.
@@ -117,14 +112,6 @@ impl Tally {
         });
         seen.count += 1;
         seen.last = now;
-    }
-
-    pub(crate) fn run(&self) -> Histogram {
-        self.run.borrow().clone()
-    }
-
-    pub(crate) fn waited(&self) -> Histogram {
-        self.waited.borrow().clone()
     }
 
     pub(crate) fn errors(&self) -> Vec<ServerError> {

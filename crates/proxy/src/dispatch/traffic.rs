@@ -3,8 +3,10 @@
 //! Owned by the worker and touched by its thread alone; counting costs an addition. What all workers have in the queue
 //! of a server is a number of the server's own ([`crate::cluster::queue_length`]).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
+
+use view::histogram::Histogram;
 
 use crate::worker::counters::Counter;
 
@@ -20,10 +22,10 @@ pub(crate) struct ServerTraffic {
     pub(crate) lost: Counter,
     /// Errors that the server has answered clients with.
     pub(crate) errors: Counter,
-    /// Commands of clients that were answered.
-    pub(crate) answered: Counter,
-    run: Cell<Duration>,
-    waited: Cell<Duration>,
+    /// How long commands of clients have run that were answered, and how long they have waited before, as far as that is
+    /// known.
+    pub(crate) run: RefCell<Histogram>,
+    pub(crate) waited: RefCell<Histogram>,
     run_max: Cell<Duration>,
     waited_max: Cell<Duration>,
 }
@@ -39,6 +41,8 @@ pub(crate) struct TrafficReport {
     pub(crate) errors: u64,
     pub(crate) answered: u64,
     pub(crate) run: Duration,
+    /// Those of which it is known how long they have waited.
+    known_waits: u64,
     pub(crate) waited: Duration,
     pub(crate) run_max: Duration,
     pub(crate) waited_max: Duration,
@@ -46,15 +50,17 @@ pub(crate) struct TrafficReport {
 
 impl ServerTraffic {
     /// A client's command was answered, which has waited and run for so long.
-    pub(crate) fn answer(&self, run: Duration, waited: Duration) {
-        self.answered.add(1);
-        self.run.set(self.run.get() + run);
-        self.waited.set(self.waited.get() + waited);
+    pub(crate) fn answer(&self, run: Duration, waited: Option<Duration>) {
+        self.run.borrow_mut().add(run);
         self.run_max.set(self.run_max.get().max(run));
-        self.waited_max.set(self.waited_max.get().max(waited));
+        if let Some(waited) = waited {
+            self.waited.borrow_mut().add(waited);
+            self.waited_max.set(self.waited_max.get().max(waited));
+        }
     }
 
     pub(crate) fn told(&self) -> TrafficReport {
+        let (run, waited) = (self.run.borrow(), self.waited.borrow());
         TrafficReport {
             sent: self.sent.get(),
             received: self.received.get(),
@@ -62,9 +68,10 @@ impl ServerTraffic {
             failed: self.failed.get(),
             lost: self.lost.get(),
             errors: self.errors.get(),
-            answered: self.answered.get(),
-            run: self.run.get(),
-            waited: self.waited.get(),
+            answered: run.count(),
+            run: run.sum(),
+            known_waits: waited.count(),
+            waited: waited.sum(),
             run_max: self.run_max.get(),
             waited_max: self.waited_max.get(),
         }
@@ -83,6 +90,7 @@ impl TrafficReport {
             errors: self.errors + other.errors,
             answered: self.answered + other.answered,
             run: self.run + other.run,
+            known_waits: self.known_waits + other.known_waits,
             waited: self.waited + other.waited,
             run_max: self.run_max.max(other.run_max),
             waited_max: self.waited_max.max(other.waited_max),
@@ -96,8 +104,18 @@ impl TrafficReport {
 
     /// The mean time that a command has waited before.
     pub(crate) fn mean_waited(&self) -> Duration {
-        mean(self.waited, self.answered)
+        mean(self.waited, self.known_waits)
     }
+}
+
+/// One of these, of all servers together.
+pub(crate) fn of_all<'a>(
+    all: impl Iterator<Item = &'a ServerTraffic>,
+    of: impl Fn(&ServerTraffic) -> &RefCell<Histogram>,
+) -> Histogram {
+    let mut sum = Histogram::default();
+    all.for_each(|one| sum.merge(&of(one).borrow()));
+    sum
 }
 
 fn mean(sum: Duration, count: u64) -> Duration {
@@ -112,11 +130,12 @@ mod tests {
     fn what_is_counted_is_told_and_added_up() {
         let ms = Duration::from_millis;
         let (one, two) = (ServerTraffic::default(), ServerTraffic::default());
-        one.answer(ms(4), ms(1));
-        two.answer(ms(8), ms(0));
+        one.answer(ms(4), Some(ms(1)));
+        two.answer(ms(8), Some(ms(0)));
+        two.answer(ms(6), None);
         two.sent.add(7);
         let both = one.told().plus(two.told());
-        assert_eq!((both.answered, both.sent), (2, 7));
+        assert_eq!((both.answered, both.sent), (3, 7));
         assert_eq!((both.mean_run(), both.run_max), (ms(6), ms(8)));
         assert_eq!((both.mean_waited(), both.waited_max), (Duration::from_micros(500), ms(1)));
         assert_eq!(TrafficReport::default().mean_run(), Duration::ZERO);

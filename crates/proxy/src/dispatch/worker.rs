@@ -23,6 +23,7 @@ use engine::rights::Era;
 use engine::schemas::{Alterations, Schemas};
 use engine::source::Sources;
 use tokio::sync::{Notify, mpsc, oneshot};
+use view::histogram::Histogram;
 
 use crate::cluster::Cluster;
 use crate::cluster::checks::Checks;
@@ -37,6 +38,7 @@ use crate::dispatch::local::Local;
 use crate::dispatch::memory::Memory;
 use crate::dispatch::orders;
 use crate::dispatch::tally::Tally;
+use crate::dispatch::traffic::{self, ServerTraffic};
 use crate::fault::Kind;
 use crate::placement::board::Board;
 use crate::pool::keys::{KeyId, Keys, Numbers};
@@ -424,6 +426,11 @@ impl Worker {
     /// What this worker has of each server that it has met.
     pub(crate) fn locals(&self) -> impl Iterator<Item = &Local> {
         self.servers.iter().map(|(_, local)| local)
+    }
+
+    /// Times of commands, of all servers together.
+    pub(crate) fn times(&self, of: impl Fn(&ServerTraffic) -> &RefCell<Histogram>) -> Histogram {
+        traffic::of_all(self.locals().map(|local| &local.traffic), of)
     }
 
     pub(crate) fn new_backend_id(&self) -> u64 {
