@@ -30,6 +30,11 @@ impl Cap {
         self.limit.load(SeqCst)
     }
 
+    /// Another limit; zero is one. What is held beyond it stays until it is given back.
+    pub fn set_limit(&self, limit: u32) {
+        self.limit.store(limit.max(1), SeqCst);
+    }
+
     pub fn held(&self) -> u32 {
         self.held.load(SeqCst)
     }

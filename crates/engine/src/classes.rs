@@ -61,9 +61,18 @@ impl Default for Class {
 /// All classes of a server: one for the whole process.
 #[derive(Debug)]
 pub struct Classes {
-    plans: Box<[Class]>,
-    /// For each class with a maximum, how many may run and which workers wait for that.
-    caps: Box<[Option<Cap>]>,
+    seats: Box<[Seat]>,
+    workers: usize,
+}
+
+/// A class in its place.
+#[derive(Clone, Debug)]
+struct Seat {
+    class: Class,
+    /// No statement gets into it any more: the configuration has no such class. What is in it goes on.
+    is_retired: bool,
+    /// If it has a maximum, how many may run and which workers wait for that.
+    cap: Option<Arc<Cap>>,
 }
 
 /// At most so many classes.
@@ -74,34 +83,98 @@ impl Classes {
     /// If there is none, or more than [`CLASSES_MAX`]: the configuration has seen to it.
     pub fn new(plans: Vec<Class>, workers: usize) -> Self {
         assert!((1..=CLASSES_MAX).contains(&plans.len()));
-        let cap = |class: &Class| class.maximum.map(|most| Cap::new(most.max(1), workers));
-        Self { caps: plans.iter().map(cap).collect(), plans: plans.into() }
+        let seat = |class| Seat::new(class, None, workers);
+        Self { seats: plans.into_iter().map(seat).collect(), workers }
+    }
+
+    /// The same classes of another server, where nothing runs.
+    #[must_use]
+    pub fn of_another(&self) -> Self {
+        let fresh = |seat: &Seat| {
+            let is_retired = seat.is_retired;
+            Seat { is_retired, ..Seat::new(seat.class.clone(), None, self.workers) }
+        };
+        Self { seats: self.seats.iter().map(fresh).collect(), workers: self.workers }
+    }
+
+    /// Classes of these plans, of which the first is where it was. One that stays keeps its place, and a new one gets
+    /// that of one that is not there any more, if there is one. So the places are the same wherever the same plans
+    /// have followed each other.
+    #[must_use]
+    pub fn succeeding(&self, plans: &[Class]) -> Self {
+        let mut seats: Vec<_> = self.seats.to_vec();
+        seats.iter_mut().for_each(|seat| seat.is_retired = true);
+        let is_old = |plan: &&Class| self.seats.iter().any(|seat| seat.class.name == plan.name);
+        for plan in plans.iter().filter(is_old) {
+            for seat in seats.iter_mut().filter(|seat| seat.class.name == plan.name) {
+                *seat = Seat::new(plan.clone(), seat.cap.take(), self.workers);
+            }
+        }
+        for plan in plans.iter().filter(|plan| !is_old(plan)) {
+            let new = Seat::new(plan.clone(), None, self.workers);
+            match seats.iter_mut().find(|seat| seat.is_retired) {
+                Some(seat) => *seat = new,
+                None => seats.push(new),
+            }
+        }
+        // What is left in a class that is gone may run.
+        for seat in seats.iter_mut().filter(|seat| seat.is_retired) {
+            (seat.class.maximum, seat.cap) = (None, None);
+        }
+        Self { seats: seats.into(), workers: self.workers }
     }
 
     pub fn get(&self, id: ClassId) -> &Class {
-        &self.plans[self.index(id)]
+        &self.seats[self.index(id)].class
     }
 
     pub fn named(&self, name: &[u8]) -> Option<ClassId> {
-        let at = self.plans.iter().position(|class| class.name.as_bytes() == name)?;
+        let is_it = |seat: &Seat| !seat.is_retired && seat.class.name.as_bytes() == name;
+        let at = self.seats.iter().position(is_it)?;
         u8::try_from(at).ok().map(ClassId)
     }
 
+    /// Those that statements may be of.
+    pub fn iter(&self) -> impl Iterator<Item = &Class> {
+        self.seats.iter().filter(|seat| !seat.is_retired).map(|seat| &seat.class)
+    }
+
+    /// How many places there are.
     pub fn len(&self) -> usize {
-        self.plans.len()
+        self.seats.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.plans.is_empty()
+        self.seats.is_empty()
     }
 
-    pub(crate) fn cap(&self, id: ClassId) -> Option<&Cap> {
-        self.caps[self.index(id)].as_ref()
+    pub(crate) fn cap(&self, id: ClassId) -> Option<&Arc<Cap>> {
+        self.seats[self.index(id)].cap.as_ref()
     }
 
     /// The place of a class; of one that does not exist, that of the first.
     fn index(&self, ClassId(index): ClassId) -> usize {
-        if usize::from(index) < self.plans.len() { usize::from(index) } else { 0 }
+        if usize::from(index) < self.seats.len() { usize::from(index) } else { 0 }
+    }
+
+    /// Whether there is nothing to decide: one class, all of which may run and wait.
+    fn is_plain(&self) -> bool {
+        let is_free = |class: &Class| {
+            class.maximum.is_none() && class.when_overloaded == WhenOverloaded::Wait
+        };
+        matches!(&*self.seats, [only] if is_free(&only.class))
+    }
+}
+
+impl Seat {
+    /// `cap`: what counts the statements of this class already.
+    fn new(class: Class, cap: Option<Arc<Cap>>, workers: usize) -> Self {
+        let cap = class.maximum.map(|most| {
+            let cap = cap.unwrap_or_else(|| Arc::new(Cap::new(most.max(1), workers)));
+            cap.set_limit(most.max(1));
+            cap
+        });
+        Self { class, is_retired: false, cap }
     }
 }
 
@@ -164,11 +237,37 @@ pub(crate) struct Rank {
 impl Shares {
     pub(crate) fn new(classes: Arc<Classes>) -> Self {
         let accounts = vec![Account::default(); classes.len()].into();
-        let is_plain = matches!(
-            &*classes.plans,
-            [Class { maximum: None, when_overloaded: WhenOverloaded::Wait, .. }]
-        );
+        let is_plain = classes.is_plain();
         Self { classes, accounts, is_plain, waiting: 0, served: 0.0 }
+    }
+
+    /// Goes by other classes, which have followed these. What runs is counted where a maximum is new.
+    pub(crate) fn adopt(&mut self, worker: usize, new: Arc<Classes>) {
+        let is_plain = new.is_plain();
+        for (at, account) in self.accounts.iter_mut().enumerate() {
+            let id = ClassId(u8::try_from(at).unwrap_or(0));
+            let counted = |classes: &Classes, is_plain: bool| {
+                classes.cap(id).filter(|_| !is_plain).map(Arc::clone)
+            };
+            let (old, now) = (counted(&self.classes, self.is_plain), counted(&new, is_plain));
+            let is_same =
+                old.as_ref().zip(now.as_ref()).is_some_and(|(old, now)| Arc::ptr_eq(old, now));
+            if !is_same {
+                for _ in 0..account.running {
+                    now.iter().for_each(|cap| cap.force());
+                    // The workers look again, for the classes are others.
+                    old.iter().for_each(|cap| _ = cap.give_back(worker));
+                }
+            }
+            if self.classes.get(id).name != new.get(id).name {
+                let (waiting, running) = (account.waiting, account.running);
+                *account = Account { waiting, running, charge: self.served, ..Account::default() };
+            }
+        }
+        let mut accounts = std::mem::take(&mut self.accounts).into_vec();
+        accounts.resize(new.len(), Account::default());
+        self.accounts = accounts.into();
+        (self.classes, self.is_plain) = (new, is_plain);
     }
 
     /// The place of its account; of a class that does not exist, that of the first.
@@ -222,35 +321,29 @@ impl Shares {
     /// Counts one that starts within the maximum. False: another worker was quicker.
     #[inline]
     pub(crate) fn try_start(&mut self, id: ClassId) -> bool {
-        if !self.is_plain && !self.try_run(id) {
-            return false;
-        }
-        self.accounts[self.index(id)].counts.started += 1;
-        true
-    }
-
-    /// Counts one that must not wait, whatever the maximum says.
-    pub(crate) fn force_start(&mut self, id: ClassId) {
-        if !self.is_plain {
-            if let Some(cap) = self.classes.cap(id) {
-                cap.force();
-            }
-            self.runs(id);
-        }
-        self.accounts[self.index(id)].counts.started += 1;
-    }
-
-    fn try_run(&mut self, id: ClassId) -> bool {
-        let may_run = self.classes.cap(id).is_none_or(Cap::try_take);
+        let may_run = self.is_plain || self.classes.cap(id).is_none_or(|cap| cap.try_take());
         if may_run {
             self.runs(id);
         }
         may_run
     }
 
+    /// Counts one that must not wait, whatever the maximum says.
+    pub(crate) fn force_start(&mut self, id: ClassId) {
+        if !self.is_plain
+            && let Some(cap) = self.classes.cap(id)
+        {
+            cap.force();
+        }
+        self.runs(id);
+    }
+
+    #[inline]
     fn runs(&mut self, id: ClassId) {
-        let account = &mut self.accounts[self.index(id)];
+        let at = self.index(id);
+        let account = &mut self.accounts[at];
         account.running += 1;
+        account.counts.started += 1;
         self.served = self.served.max(account.charge);
     }
 
@@ -259,18 +352,18 @@ impl Shares {
     #[inline]
     pub(crate) fn ended(&mut self, worker: usize, id: ClassId, took: u64) -> Option<usize> {
         let at = self.index(id);
-        let busy = &mut self.accounts[at].counts.busy;
-        *busy = busy.saturating_add(took);
+        let account = &mut self.accounts[at];
+        account.running = account.running.saturating_sub(1);
+        account.counts.busy = account.counts.busy.saturating_add(took);
         if self.is_plain { None } else { self.charged(worker, at, took) }
     }
 
     fn charged(&mut self, worker: usize, at: usize, took: u64) -> Option<usize> {
-        let account = &mut self.accounts[at];
-        account.running = account.running.saturating_sub(1);
+        let (account, seat) = (&mut self.accounts[at], &self.classes.seats[at]);
         let took = took as f64;
-        account.charge += took / f64::from(self.classes.plans[at].weight.max(1));
+        account.charge += took / f64::from(seat.class.weight.max(1));
         account.mean += (took - account.mean) / MEAN_OF;
-        self.classes.caps[at].as_ref().and_then(|cap| cap.give_back(worker))
+        seat.cap.as_ref().and_then(|cap| cap.give_back(worker))
     }
 
     /// Tells the other workers how many of a class with a maximum wait here.
@@ -287,8 +380,8 @@ impl Shares {
 
     /// What each class has had, by name.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&str, ClassCounts)> {
-        let plans = self.classes.plans.iter().map(|plan| plan.name.as_str());
-        plans.zip(self.accounts.iter().map(|account| account.counts))
+        let names = self.classes.seats.iter().map(|seat| seat.class.name.as_str());
+        names.zip(self.accounts.iter().map(|account| account.counts))
     }
 
     pub(crate) fn rank(&self, id: ClassId) -> Rank {
@@ -396,6 +489,72 @@ mod tests {
         assert_eq!(two.ended(1, A, 0), None, "one too many ran");
         assert_eq!(two.ended(1, A, 0), Some(0));
         assert!(one.try_start(A));
+    }
+
+    #[test]
+    fn other_classes_count_what_runs_already() {
+        let class = |name: &str, maximum| Class { name: name.into(), maximum, ..Class::default() };
+        let mut classes = Arc::new(Classes::new(vec![class("default", None)], 2));
+        let mut workers = [0, 1].map(|_| Shares::new(Arc::clone(&classes)));
+        let mut follow = |workers: &mut [Shares; 2], plans: &[Class]| {
+            classes = Arc::new(classes.succeeding(plans));
+            for (at, shares) in workers.iter_mut().enumerate() {
+                shares.adopt(at, Arc::clone(&classes));
+            }
+            Arc::clone(&classes)
+        };
+        assert!(workers[0].try_start(A) && workers[1].try_start(A), "no maximum");
+
+        // Both are within the new maximum, and a third one is not.
+        follow(&mut workers, &[class("default", Some(2))]);
+        assert!(!workers[0].try_start(A) && !workers[1].may_start(A));
+        assert_eq!(workers[1].ended(1, A, 0), None);
+        assert!(workers[0].try_start(A) && !workers[1].try_start(A));
+
+        // A lower one, and a class more.
+        follow(&mut workers, &[class("default", Some(1)), class("batch", Some(1))]);
+        assert_eq!(workers[0].ended(0, A, 0), None);
+        assert!(!workers[0].try_start(A), "one runs");
+        assert!(workers[1].try_start(B) && !workers[0].try_start(B));
+
+        // A class in the place of one that is gone counts what runs there.
+        let now = follow(&mut workers, &[class("default", None), class("night", Some(1))]);
+        assert_eq!((now.named(b"night"), now.named(b"batch")), (Some(B), None));
+        assert!(!workers[0].try_start(B) && workers[1].try_start(A));
+        assert_eq!(workers[1].ended(1, B, 0), None);
+        assert!(workers[0].try_start(B));
+        assert_eq!(workers[0].ended(0, B, 0), None);
+
+        // Without a maximum, nothing is left in the counts.
+        for shares in &mut workers {
+            while shares.accounts[0].running > 0 {
+                assert_eq!(shares.ended(0, A, 0), None);
+            }
+        }
+        let now = follow(&mut workers, &[class("default", Some(1)), class("night", Some(1))]);
+        assert_eq!([A, B].map(|id| now.cap(id).map(|cap| cap.held())), [Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn classes_keep_their_places() {
+        let class = |name: &&str| Class { name: (*name).into(), ..Class::default() };
+        let plans = |names: &[&str]| names.iter().map(class).collect::<Vec<_>>();
+        let mut classes = Classes::new(plans(&["default", "a", "b"]), 1);
+        for (names, places) in [
+            (&["default", "b"][..], &[("b", Some(2)), ("a", None)][..]),
+            (&["default", "c", "b"], &[("b", Some(2)), ("c", Some(1))]),
+            (&["default", "b", "a", "c"], &[("a", Some(3)), ("b", Some(2)), ("c", Some(1))]),
+            (&["default"], &[("a", None), ("default", Some(0))]),
+        ] {
+            let other = classes.of_another().succeeding(&plans(names));
+            classes = classes.succeeding(&plans(names));
+            for (name, place) in places {
+                let at = |classes: &Classes| classes.named(name.as_bytes()).map(|id| id.0);
+                assert_eq!([at(&classes), at(&other)], [*place; 2], "{name} of {names:?}");
+            }
+            assert_eq!(classes.iter().count(), names.len());
+        }
+        assert_eq!(classes.len(), 4);
     }
 
     #[test]

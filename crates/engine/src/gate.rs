@@ -93,7 +93,7 @@ pub struct Gate<K, W, L> {
     /// Statements that come back after back-pressure: they have a backend, and come before all others.
     again: Queue<Waiter<W>>,
     /// Clients that hold a backend: a line for each class.
-    own: Box<[Queue<Waiter<W>>]>,
+    own: Vec<Queue<Waiter<W>>>,
     keys: Keys<K, W, L>,
     shares: Shares,
     bulkheads: Bulkheads,
@@ -152,6 +152,15 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             totals: LimitTotals::default(),
             counts: GateCounts::default(),
         }
+    }
+
+    /// Goes by other classes, which have followed those that it went by. Call [`Self::next`] afterwards.
+    pub fn adopt(&mut self, classes: Arc<Classes>) {
+        let count = classes.len();
+        self.shares.adopt(self.worker, classes);
+        self.own.resize_with(count, Queue::default);
+        self.keys.resize(count);
+        self.publish();
     }
 
     /// How many wait in this worker.

@@ -13,8 +13,9 @@ pub(crate) mod roles;
 pub(crate) mod servers;
 pub(crate) mod tls;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
+use engine::classes::Classes;
 use engine::descriptors::Descriptors;
 
 use crate::cluster::dial::Dialer;
@@ -32,6 +33,8 @@ pub(crate) struct Cluster {
     pub(crate) members: Members,
     pub(crate) dialer: Dialer,
     pub(crate) post: Arc<Post>,
+    /// The classes of statements; how they share a server is that server's.
+    classes: RwLock<Arc<Classes>>,
     workers: usize,
 }
 
@@ -47,7 +50,9 @@ impl Cluster {
         let plan = live.get();
         let members = Members::new(&plan, workers, Arc::clone(&servers), Arc::clone(&post));
         let dialer = Dialer { live: Arc::clone(live), descriptors };
-        let cluster = Self { live: Arc::clone(live), servers, members, dialer, post, workers };
+        let classes = RwLock::new(Arc::new(Classes::new(plan.all_classes(), workers)));
+        let live = Arc::clone(live);
+        let cluster = Self { live, servers, members, dialer, post, classes, workers };
         sites.into_iter().for_each(|site| cluster.add(site, &plan));
         cluster
     }
@@ -55,12 +60,17 @@ impl Cluster {
     fn add(&self, site: Site, plan: &Plan) {
         let id = ServerId(self.servers.places());
         self.members.add(&site.rule, plan);
-        self.servers.add(Arc::new(Server::new(id, site, plan, self.workers)));
+        let server = Server::new(id, site, plan, &self.classes(), self.workers);
+        self.servers.add(Arc::new(server));
     }
 
     /// Goes by another plan, in which these servers are named.
     pub(crate) fn reconfigure(&self, sites: Vec<Site>, plan: &Plan) {
         self.members.reconfigure(plan);
+        let classes = plan.all_classes();
+        self.servers.all().for_each(|server| server.reclassify(&classes));
+        let new = Arc::new(self.classes().succeeding(&classes));
+        *self.classes.write().unwrap_or_else(PoisonError::into_inner) = new;
         let mut named = Vec::new();
         for site in sites {
             let Some(server) = self.servers.find(&site) else {
@@ -89,6 +99,10 @@ impl Cluster {
             server.retire(true);
             self.members.retire(server.id);
         }
+    }
+
+    pub(crate) fn classes(&self) -> Arc<Classes> {
+        Arc::clone(&self.classes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What is in force.

@@ -23,7 +23,7 @@ use front::Front;
 #[derive(Debug)]
 pub(super) struct Keyed<W, L> {
     /// One for each class.
-    pub(super) queues: Box<[Queue<Waiter<W>>]>,
+    pub(super) queues: Vec<Queue<Waiter<W>>>,
     pub(super) idle: Pool<L>,
     pub(super) opening: usize,
     /// Backends of this key that exist: idle, running or held.
@@ -41,7 +41,7 @@ pub(super) struct Keyed<W, L> {
 #[derive(Debug)]
 struct Listed {
     /// For each class.
-    heads: Box<[Head]>,
+    heads: Vec<Head>,
     demand: usize,
     demands_since: Option<Instant>,
     is_aside: bool,
@@ -69,7 +69,7 @@ pub(super) struct Keys<K, W, L> {
 #[derive(Debug)]
 struct Lists<K> {
     /// For each class.
-    classes: Box<[ClassLists<K>]>,
+    classes: Vec<ClassLists<K>>,
     /// How many another backend would serve at once, and the keys that they have; the longest waiter's is in front.
     demand: usize,
     demanding: Front<(Instant, K)>,
@@ -89,9 +89,15 @@ struct ClassLists<K> {
     ready: usize,
 }
 
+impl<K> Default for ClassLists<K> {
+    fn default() -> Self {
+        Self { heads: Front::default(), ready_heads: Front::default(), ready: 0 }
+    }
+}
+
 impl<W, L> Keyed<W, L> {
     fn new(classes: usize) -> Self {
-        let heads = vec![Head::default(); classes].into();
+        let heads = vec![Head::default(); classes];
         Self {
             queues: (0..classes).map(|_| Queue::default()).collect(),
             idle: Pool::default(),
@@ -161,16 +167,23 @@ impl<W, L> Keyed<W, L> {
 
 impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
     pub(super) fn new(classes: usize) -> Self {
-        let class =
-            || ClassLists { heads: Front::default(), ready_heads: Front::default(), ready: 0 };
         let lists = Lists {
-            classes: (0..classes).map(|_| class()).collect(),
+            classes: (0..classes).map(|_| ClassLists::default()).collect(),
             demand: 0,
             demanding: Front::default(),
             aside: Front::default(),
             idle: Front::default(),
         };
         Self { keys: NumberMap::default(), lists }
+    }
+
+    /// There are so many classes, and never fewer than before.
+    pub(super) fn resize(&mut self, classes: usize) {
+        self.lists.classes.resize_with(classes, ClassLists::default);
+        for keyed in self.keys.values_mut() {
+            keyed.queues.resize_with(classes, Queue::default);
+            keyed.listed.heads.resize(classes, Head::default());
+        }
     }
 
     pub(super) fn get(&self, key: K) -> Option<&Keyed<W, L>> {

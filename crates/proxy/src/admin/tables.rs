@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use engine::classes::{ClassId, WhenOverloaded};
+use engine::classes::WhenOverloaded;
 use engine::pin::Pin;
 use view::digests;
 use view::histogram::Histogram;
@@ -534,9 +534,8 @@ fn gates(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
 }
 
 fn classes(outside: &Outside, _: &Surveyed, table: &mut Table) {
-    let (classes, plan) = (&outside.shared.classes, outside.shared.plan());
-    for at in 0..classes.len() {
-        let class = classes.get(ClassId(u8::try_from(at).unwrap_or(u8::MAX)));
+    let (classes, plan) = (outside.shared.cluster.classes(), outside.shared.plan());
+    for class in classes.iter() {
         let rule = plan.classes.iter().find(|rule| rule.class.name == class.name);
         let when = match class.when_overloaded {
             WhenOverloaded::Wait => "wait",

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use backend::Address;
 use backend::tls::TlsError;
-use engine::classes::Classes;
+use engine::classes::{Class, Classes};
 use engine::places::ConnectionPlaces;
 use engine::slots::Slots;
 
@@ -48,7 +48,7 @@ pub(crate) struct Server {
     /// Pooled backends to it.
     pub(crate) backends: Arc<ConnectionPlaces>,
     /// How statements share the slots.
-    pub(crate) classes: Arc<Classes>,
+    classes: RwLock<Arc<Classes>>,
     pub(crate) facts: ServerFacts,
     pub(crate) queue: QueueLength,
     tls: RwLock<Arc<ServerTls>>,
@@ -124,7 +124,13 @@ impl Site {
 }
 
 impl Server {
-    pub(crate) fn new(id: ServerId, site: Site, plan: &Plan, workers: usize) -> Self {
+    pub(crate) fn new(
+        id: ServerId,
+        site: Site,
+        plan: &Plan,
+        classes: &Classes,
+        workers: usize,
+    ) -> Self {
         let Site { rule, address, tls } = site;
         let limit = rule.limit.or(plan.server.limit);
         let (connections_max, rhythm) = (plan.server.connections_max, plan.server.rhythm);
@@ -150,7 +156,7 @@ impl Server {
                 workers,
                 crate::worker::clock::now(),
             )),
-            classes: Arc::new(Classes::new(plan.all_classes(), workers)),
+            classes: RwLock::new(Arc::new(classes.of_another())),
             facts: ServerFacts::default(),
             queue: QueueLength::default(),
             tls: RwLock::new(Arc::new(tls)),
@@ -178,6 +184,16 @@ impl Server {
     /// `None`: as many as prove best.
     pub(crate) fn limit_by_file(&self) -> Option<u32> {
         Some(self.limit.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
+    }
+
+    pub(crate) fn classes(&self) -> Arc<Classes> {
+        Arc::clone(&self.classes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Classes of these plans have followed.
+    pub(crate) fn reclassify(&self, plans: &[Class]) {
+        let new = Arc::new(self.classes().succeeding(plans));
+        *self.classes.write().unwrap_or_else(PoisonError::into_inner) = new;
     }
 
     pub(crate) fn tls(&self) -> Arc<ServerTls> {

@@ -35,7 +35,7 @@ pub(crate) fn difference(old: &Plan, new: &Plan) -> Vec<Change> {
     let users = (&*old.users, &*new.users);
     lists(USERS, Applies::Now, users, |it, _| it.name.clone(), &mut changes);
     let classes = (&*old.classes, &*new.classes);
-    lists(CLASSES, Applies::Restart, classes, |it, _| it.class.name.clone(), &mut changes);
+    lists(CLASSES, Applies::Now, classes, |it, _| it.class.name.clone(), &mut changes);
     changes.extend(order(old, new));
     let servers = (&*old.servers, &*new.servers);
     lists(SERVERS, Applies::Now, servers, |it, _| it.name.clone(), &mut changes);
@@ -103,7 +103,7 @@ fn order(old: &Plan, new: &Plan) -> Option<Change> {
     let (was, is) = (names(old, new), names(new, old));
     let path = format!("order of {}", CLASSES.name);
     let what = What::Changed(Some(was.clone()), Some(is.clone()));
-    let applies = Applies::Restart;
+    let applies = Applies::Now;
     (was != is).then_some(Change { path, what, applies })
 }
 

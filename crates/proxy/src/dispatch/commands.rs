@@ -83,7 +83,7 @@ fn class_named(
     command: Option<Opcode>,
     packet: &[u8],
 ) -> Option<ClassId> {
-    if worker.shared.classes.len() == 1 {
+    if worker.classes().len() == 1 {
         return None;
     }
     let payload = &packet[HEADER..];

@@ -32,7 +32,7 @@ pub(crate) struct Local {
 impl Local {
     pub(crate) fn new(worker: usize, server: &Arc<Server>) -> Self {
         let slots = Arc::clone(&server.slots);
-        let (backends, classes) = (Arc::clone(&server.backends), Arc::clone(&server.classes));
+        let (backends, classes) = (Arc::clone(&server.backends), server.classes());
         Self {
             server: Arc::clone(server),
             gate: RefCell::new(Gate::new(worker, slots, backends, classes)),

@@ -1,7 +1,7 @@
 //! A worker: one thread, one event loop ([`crate::run::event_loop`]), and all that it owns. Nothing of it is shared but
 //! through [`Shared`] and mail.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -59,8 +59,6 @@ use crate::worker::counters::Counters;
 pub(crate) struct Shared {
     pub(crate) live: Arc<Live>,
     pub(crate) cluster: Arc<Cluster>,
-    /// The classes of statements, by name; how they share a server is that server's.
-    pub(crate) classes: Arc<Classes>,
     /// Ends of statements after which a schema may be gone.
     pub(crate) alterations: Alterations,
     /// Clients connected, logged in or not.
@@ -154,11 +152,9 @@ impl Shared {
             // A worker that is gone needs no mail.
             let _ = boxes[worker].send(Mail::News(news));
         });
-        let plan = live.get();
         let cluster = Arc::new(Cluster::new(&live, sites, descriptors, workers, post));
         Self {
             alterations: Alterations::default(),
-            classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             clients: AtomicUsize::new(0),
             rsa: crate::users::rsa::RsaKey::default(),
             stopping: AtomicBool::new(false),
@@ -276,6 +272,7 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     /// Its gates, one for each server. A server that is new gets one when this worker meets it.
     servers: boxcar::Vec<Local>,
+    classes: RefCell<Arc<Classes>>,
     /// Logins that Flifo decides itself, and those that the server does.
     pub(crate) logins: Rc<Logins>,
     pub(crate) pass_through_logins: Rc<Logins>,
@@ -339,6 +336,7 @@ impl Worker {
             noting: Cell::new(Noting::of(&shared.plan())),
             noted: Cell::new(index as u64),
             servers: shared.cluster.servers.all().map(|it| Local::new(index, it)).collect(),
+            classes: RefCell::new(shared.cluster.classes()),
             logins: Logins::own(&counters.statements),
             pass_through_logins: Logins::new(shared.plan().logins_max, shared.mailboxes.len()),
             pool: Pool {
@@ -381,9 +379,30 @@ impl Worker {
         Rc::clone(&self.plan.borrow())
     }
 
+    /// The classes of statements, by name.
+    #[inline]
+    pub(crate) fn classes(&self) -> Ref<'_, Classes> {
+        Ref::map(self.classes.borrow(), |classes| &**classes)
+    }
+
+    /// Other classes are in force, in all gates at once.
+    fn reclassify(&self) {
+        let old = self.classes.replace(self.shared.cluster.classes());
+        self.locals().for_each(|it| it.gate.borrow_mut().adopt(it.server.classes()));
+        for client in self.clients.borrow().values() {
+            let session = client.session.borrow();
+            let class =
+                self.class_of(&client.user.borrow(), session.schema.as_deref(), client.peer);
+            // The schema of a pass-through client is not known: it stays in its class while that is there.
+            let own = self.classes().named(old.get(client.class.get()).name.as_bytes());
+            client.class.set(own.filter(|_| !client.is_pooled()).unwrap_or(class));
+        }
+    }
+
     /// Another plan is in force.
     pub(crate) fn adopt(&self, plan: &Plan) {
         *self.plan.borrow_mut() = Rc::new(plan.clone());
+        self.reclassify();
         self.noting.set(Noting::of(plan));
     }
 
@@ -453,7 +472,7 @@ impl Worker {
     ) -> ClassId {
         let plan = self.plan();
         let name = plan.class_of(user, schema, peer.map(|peer| peer.ip()));
-        name.and_then(|name| self.shared.classes.named(name.as_bytes())).unwrap_or_default()
+        name.and_then(|name| self.classes().named(name.as_bytes())).unwrap_or_default()
     }
 
     /// Where the statements of such a client go.
@@ -468,13 +487,13 @@ impl Worker {
             listen: Some(listen),
             user,
             schema,
-            class: self.shared.classes.get(class).name.as_bytes(),
+            class: self.classes().get(class).name.as_bytes(),
         })
     }
 
     /// The class that a statement names, if it exists.
     pub(crate) fn class_named_in(&self, text: &[u8]) -> Option<ClassId> {
-        engine::classes::named_in(text).and_then(|name| self.shared.classes.named(name))
+        engine::classes::named_in(text).and_then(|name| self.classes().named(name))
     }
 
     /// Whether the client's server is MySQL.

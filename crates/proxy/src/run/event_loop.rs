@@ -87,7 +87,7 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
 
 /// What each class has had, if there are several.
 pub(crate) fn class_report(worker: &Worker) -> Vec<(String, u64)> {
-    if worker.shared.classes.len() == 1 {
+    if worker.classes().len() == 1 {
         return Vec::new();
     }
     let mut report = std::collections::BTreeMap::new();

@@ -312,6 +312,51 @@ fn limits_are_in_force_at_once() {
 }
 
 #[test]
+fn classes_come_change_and_go_and_count_what_runs() {
+    let class = "[[classes]]\nname = \"few\"\nusers = [\"app\"]\n";
+    let scene = Scene::start("", &format!("{}{class}", user("app", "")));
+    let states = || {
+        let rows = scene.console().query("SELECT state FROM clients ORDER BY state").unwrap();
+        rows.into_iter().map(|mut row| row.swap_remove(0)).collect::<Vec<_>>()
+    };
+    thread::scope(|scope| {
+        let mut busy = scene.client("app").unwrap();
+        let long = scope.spawn(move || busy.query("SELECT SLEEP(600), 'long'"));
+        wait_for("the long statement to run", || states() == ["running"]);
+        // It has begun where there was no maximum, and counts against the new one.
+        let told = scene.reload(|text| text.replace(class, &format!("{class}maximum = 1\n")));
+        assert_eq!(told, [pair("classes.few.maximum", "now")]);
+        let mut other = scene.client("app").unwrap();
+        let short = scope.spawn(move || {
+            let answer = other.query("SELECT 'short'").expect("in the end it runs");
+            (other, answer)
+        });
+        wait_for("the short statement to wait", || states() == ["queued", "running"]);
+        let told = scene.reload(|text| text.replace("maximum = 1", "maximum = 2"));
+        assert_eq!(told, [pair("classes.few.maximum", "now")]);
+        let (mut other, answer) = short.join().unwrap();
+        assert_eq!(answer, [["short"]]);
+        // Another class in its place, in which the client that is there is, too.
+        let told = scene.reload(|text| {
+            text.replace("name = \"few\"", "name = \"fewer\"").replace("maximum = 2", "maximum = 1")
+        });
+        assert_eq!(told, [pair("classes.few", "now"), pair("classes.fewer", "now")]);
+        let short = scope.spawn(move || other.query("SELECT 'again'"));
+        wait_for("the short statement to wait", || states() == ["queued", "running"]);
+        let classes = scene.console().query("SELECT name FROM classes ORDER BY name").unwrap();
+        assert_eq!(classes, [["default"], ["fewer"]]);
+        let last = class.replace("few", "fewer") + "maximum = 1\n";
+        let told = scene.reload(|text| text.replace(&last, ""));
+        assert_eq!(told, [pair("classes.fewer", "now")]);
+        assert_eq!(short.join().unwrap().unwrap(), [["again"]]);
+        let ids = scene.console().query("SELECT id FROM clients WHERE state = 'running'").unwrap();
+        scene.console().query(&format!("KILL {}", ids[0][0])).unwrap();
+        assert!(long.join().unwrap().is_err());
+    });
+    scene.end();
+}
+
+#[test]
 fn a_signal_reloads_as_well() {
     let scene = Scene::start("", &user("app", ""));
     scene.flifo.change_configuration(|text| format!("{text}{}", user("report", "clients_max = 1")));

@@ -5,7 +5,7 @@ use engine::classes::WhenOverloaded;
 use super::{FIRST, Row, Section};
 use crate::config::address;
 use crate::config::form::{Form, Named};
-use crate::config::options::Applies::Restart;
+use crate::config::options::Applies::Now;
 use crate::config::plan::ClassRule;
 
 pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
@@ -35,7 +35,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
             doc: "The class's name, in comments, messages and logs. Needed.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.destination_hostgroup")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "users",
@@ -52,7 +52,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
             doc: "Only clients of these users. Without any, of all users.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.username")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "schemas",
@@ -70,7 +70,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   changes nothing.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.schemaname")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "from",
@@ -87,7 +87,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
             doc: "Only clients from these networks. A client of a Unix socket is from none.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.client_addr")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "weight",
@@ -98,7 +98,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   for their number.",
             elsewhere: &[("HAProxy", "weight")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "minimum",
@@ -108,7 +108,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   before all that have their minimum.",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "maximum",
@@ -123,7 +123,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   locks that it has.",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "queue_max",
@@ -137,7 +137,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   with error 1637.",
             elsewhere: &[("HAProxy", "maxqueue")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "wait",
@@ -149,7 +149,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
             doc: "Time that its statements may wait in the queue, if that is less than limits.wait.",
             elsewhere: &[("HAProxy", "timeout queue")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "overload",
@@ -168,7 +168,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   the application still waits for them.",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
     ],
 };
