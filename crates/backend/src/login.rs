@@ -1,5 +1,7 @@
 //! Logs in at a server: reads the greeting, goes on in TLS where that is wanted, proves the password.
 
+mod blocking;
+
 use std::borrow::Borrow;
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ use wire::{Capabilities, Malformed};
 use crate::stream::{Stream, failure};
 use crate::talk::{Talk, TalkError};
 use crate::tls::{Mode, is_mismatch};
+
+pub use blocking::{Blocking, BlockingError};
 
 /// Why a login failed.
 #[derive(Debug, thiserror::Error)]

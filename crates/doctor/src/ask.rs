@@ -11,14 +11,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use backend::Address;
-use backend::login::{Credential, LoggedIn, Request, greet};
+use backend::login::Blocking;
 use backend::stream::Peer;
 use sys::tree::{Seen, Tree};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
-use wire::Capabilities;
 use wire::auth::Secret;
-use wire::handshake::UTF8MB4;
 
 use crate::change::{GlobalVariables, set_global};
 
@@ -37,10 +35,9 @@ impl fmt::Debug for Account {
 
 /// A server that answers.
 pub struct AskedServer {
-    runtime: Runtime,
     address: Address,
     account: Account,
-    backend: LoggedIn,
+    backend: Blocking,
     /// How long connecting and logging in took.
     pub handshake: Duration,
 }
@@ -71,18 +68,16 @@ impl AskedServer {
             user: account.user.clone(),
             why,
         };
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| refuse(error.to_string()))?;
         let begun = Instant::now();
-        let backend = wait(&runtime, log_in(address, account)).map_err(refuse)?;
+        let backend = log_in(address, account).map_err(refuse)?;
         let handshake = begun.elapsed();
-        Ok(Self { runtime, address: address.clone(), account: account.clone(), backend, handshake })
+        Ok(Self { address: address.clone(), account: account.clone(), backend, handshake })
     }
 
     /// Connects once more and hangs up: how long does that take?
     pub fn time_handshake(&self) -> Option<Duration> {
         let begun = Instant::now();
-        wait(&self.runtime, log_in(&self.address, &self.account)).ok()?;
+        log_in(&self.address, &self.account).ok()?;
         Some(begun.elapsed())
     }
 
@@ -107,9 +102,7 @@ impl AskedServer {
     }
 
     fn table(&mut self, text: &str) -> Seen<BTreeMap<String, String>> {
-        match wait(&self.runtime, async {
-            self.backend.rows(text).await.map_err(|error| error.to_string())
-        }) {
+        match self.backend.ask(async |server| server.rows(text).await) {
             Ok(rows) => {
                 let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
                 Seen::Known(rows.into_iter().map(|(name, it)| (text(name), text(it))).collect())
@@ -160,26 +153,14 @@ impl GlobalVariables for AskedServer {
 
     fn set(&mut self, name: &str, value: &str) -> io::Result<()> {
         let text = set_global(name, value);
-        wait(&self.runtime, async {
-            self.backend.run(&text).await.map_err(|error| error.to_string())
-        })
-        .map_err(|why| io::Error::other(format!("{text}: {why}")))
+        let run = self.backend.ask(async |server| server.run(&text).await);
+        run.map_err(|why| io::Error::other(format!("{text}: {why}")))
     }
 }
 
-async fn log_in(address: &Address, account: &Account) -> Result<LoggedIn, String> {
-    let stream = backend::dial::dial(address).await.map_err(|error| error.to_string())?;
-    let credential = Credential::Password(account.password.clone());
-    let request = Request {
-        user: account.user.as_bytes(),
-        credential: &credential,
-        capabilities: CAPABILITIES,
-        collation: UTF8MB4,
-        packet_max: 1 << 24,
-        schema: None,
-    };
-    let greeted = greet(stream).await.map_err(|error| error.to_string())?;
-    greeted.login(&request, None).await.map_err(|error| error.to_string())
+fn log_in(address: &Address, account: &Account) -> Result<Blocking, String> {
+    let password = account.password.clone();
+    Blocking::log_in(address, &account.user, password, ANSWER_MAX).map_err(|why| why.to_string())
 }
 
 fn wait<T>(runtime: &Runtime, what: impl Future<Output = Result<T, String>>) -> Result<T, String> {
@@ -201,13 +182,4 @@ const NDB_CONFIG: &str = "SELECT p.param_name, MIN(v.config_value) \
     FROM ndbinfo.config_params p JOIN ndbinfo.config_values v ON p.param_number = v.config_param \
     WHERE p.param_name IN ('AutomaticThreadConfig', 'ThreadConfig', 'MaxNoOfExecutionThreads') \
     GROUP BY p.param_name";
-const CAPABILITIES: Capabilities = Capabilities::LONG_PASSWORD
-    .with(Capabilities::LONG_FLAG)
-    .with(Capabilities::PROTOCOL_41)
-    .with(Capabilities::TRANSACTIONS)
-    .with(Capabilities::SECURE_CONNECTION)
-    .with(Capabilities::PLUGIN_AUTH)
-    .with(Capabilities::LENENC_AUTH)
-    .with(Capabilities::CONNECT_ATTRS)
-    .with(Capabilities::DEPRECATE_EOF);
 const ANSWER_MAX: Duration = Duration::from_secs(5);

@@ -1,20 +1,19 @@
-//! Does what was decided, and takes it back.
+//! Does what was decided, and writes down what it does before it does it.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
-use proxy::Address;
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use backend::login::{BlockingError, LoginError};
+use sys::identity::Identity;
 
-use crate::facts::{Facts, SYSTEMD};
-use crate::journal::{Done, Journal};
+use crate::facts::Facts;
+use crate::journal::{Deed, Journal};
 use crate::server::Administrator;
-use crate::steps::{Owner, Step, drop_account};
-use crate::{InitError, Layout, NAME, Wishes};
+use crate::steps::{Owner, Step};
+use crate::{InitError, NAME, Wishes};
 
 /// Does all steps; `tell` hears of each before it is done. What was done before one fails can be undone.
 pub fn carry_out(
@@ -26,13 +25,43 @@ pub fn carry_out(
     let mut journal = Journal::new(&wishes.layout, facts.server.to_string());
     for step in steps {
         tell(step);
-        let failed = |why: String| InitError::Step { what: first_line(step), why };
-        for done in carry_out_one(facts, step).map_err(failed)? {
-            // The folder that it is written in comes behind the system user, whose it is.
-            journal.add(done, wishes.layout.folder.is_dir())?;
-        }
+        carry_out_one(facts, step, &mut journal).map_err(|why| match why {
+            Failure::Journal(error) => error,
+            Failure::Step(why) => InitError::Step { what: first_line(step), why },
+        })?;
     }
     Ok(())
+}
+
+/// Why a step was not done.
+enum Failure {
+    /// It was not to be written down.
+    Journal(InitError),
+    Step(String),
+}
+
+impl From<InitError> for Failure {
+    fn from(error: InitError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::Step(why)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Step(error.to_string())
+    }
+}
+
+impl From<BlockingError> for Failure {
+    fn from(error: BlockingError) -> Self {
+        Self::Step(error.to_string())
+    }
 }
 
 fn first_line(step: &Step) -> String {
@@ -40,69 +69,94 @@ fn first_line(step: &Step) -> String {
     text.lines().next().unwrap_or_default().trim_end_matches(':').to_owned()
 }
 
-fn carry_out_one(facts: &Facts, step: &Step) -> Result<Vec<Done>, String> {
+fn carry_out_one(facts: &Facts, step: &Step, journal: &mut Journal) -> Result<(), Failure> {
     match step {
-        Step::Account { statements } => {
-            let mut administrator = Administrator::log_in(&facts.server)?;
-            for (at, statement) in statements.iter().enumerate() {
-                if let Err(why) = administrator.run(statement) {
-                    if at > 0 {
-                        administrator.run(&drop_account())?;
-                    }
-                    return Err(why);
-                }
-            }
-            Ok(vec![Done::Account])
-        }
-        Step::AccountByHand { .. } => Ok(Vec::new()),
+        Step::Account { statements } => make_account(facts, statements, journal),
+        Step::AccountByHand { .. } => Ok(()),
         Step::SystemUser { name } => {
+            if sys::process::numbers_of(name).is_some() {
+                return Err(format!("there is a user {name} already").into());
+            }
+            journal.add(Deed::SystemUser((*name).to_owned()))?;
             let home = ["--no-create-home", "--home-dir", "/nonexistent"];
             let shell = ["--system", "--user-group", "--shell", "/usr/sbin/nologin", name];
-            run("useradd", home.iter().chain(&shell))?;
-            Ok(vec![Done::SystemUser((*name).to_owned())])
+            Ok(run("useradd", home.iter().chain(&shell))?)
         }
+        Step::Folder { path, .. } if path.is_dir() => Ok(()),
         Step::Folder { path, mode, owner } => {
-            if path.is_dir() {
-                return Ok(Vec::new());
+            let make = || DirBuilder::new().mode(*mode).create(path);
+            let deed = Deed::Folder(path.clone());
+            // The journal cannot be there before its own folder is, which is of no harm as long as it is empty.
+            match journal.folder() == Some(path) {
+                true => make().map_err(Failure::from).and_then(|()| Ok(journal.add(deed)?))?,
+                false => new(journal, deed, make)?,
             }
-            let made = DirBuilder::new().mode(*mode).create(path);
-            made.and_then(|()| give(path, *mode, *owner)).map_err(|error| error.to_string())?;
-            Ok(vec![Done::Folder(path.clone())])
+            Ok(give(path, *mode, *owner)?)
         }
         Step::File { path, mode, owner, text } => {
-            write(path, *mode, *owner, text).map_err(|error| error.to_string())?;
-            Ok(vec![Done::File(path.clone())])
+            write(journal, Deed::File(path.clone()), path, *mode, *owner, text)
         }
         Step::Replace { path, text, before } => {
-            replace(path, text).map_err(|error| error.to_string())?;
-            Ok(vec![Done::Replaced { path: path.clone(), before: (*before).to_owned() }])
+            journal.add(Deed::Replaced { path: path.clone(), before: (*before).to_owned() })?;
+            Ok(replace(path, text)?)
         }
         Step::Restart => {
+            let is = |what| run("systemctl", [what, "--quiet", NAME]).is_ok();
+            let (was_enabled, was_active) = (is("is-enabled"), is("is-active"));
+            journal.add(Deed::Service { was_enabled, was_active })?;
             run("systemctl", ["enable", NAME])?;
-            run("systemctl", ["restart", NAME])?;
-            Ok(Vec::new())
+            Ok(run("systemctl", ["restart", NAME])?)
         }
         Step::Unit { path, text } => {
-            write(path, 0o644, Owner::Own, text).map_err(|error| error.to_string())?;
-            let started = run("systemctl", ["daemon-reload"])
-                .and_then(|()| run("systemctl", ["enable", "--now", NAME]));
-            if let Err(why) = started {
-                let _ = std::fs::remove_file(path);
-                return Err(why);
-            }
-            Ok(vec![Done::Unit(path.clone())])
+            write(journal, Deed::Unit(path.clone()), path, 0o644, Owner::Own, text)?;
+            run("systemctl", ["daemon-reload"])?;
+            Ok(run("systemctl", ["enable", "--now", NAME])?)
         }
         Step::Start { program, config, log, sockets } => {
-            let pid = start(program, config, log).map_err(|error| error.to_string())?;
-            let mut done = vec![Done::File(log.clone())];
-            done.extend(sockets.iter().cloned().map(Done::Socket));
-            done.push(Done::Process { pid, config: config.clone() });
-            Ok(done)
+            start(program, config, log, sockets, journal)
         }
     }
 }
 
-fn run<'a>(
+/// Makes something new, which is written down first. What is there already is not new, and not to be taken back.
+fn new<T>(
+    journal: &mut Journal,
+    deed: Deed,
+    make: impl FnOnce() -> io::Result<T>,
+) -> Result<T, Failure> {
+    journal.add(deed)?;
+    match make() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            journal.withdraw()?;
+            Err(error.into())
+        }
+        made => Ok(made?),
+    }
+}
+
+fn make_account(
+    facts: &Facts,
+    statements: &[String],
+    journal: &mut Journal,
+) -> Result<(), Failure> {
+    let mut administrator = Administrator::log_in(&facts.server)?;
+    if administrator.has_account(NAME)? {
+        return Err(InitError::AccountExists.into());
+    }
+    journal.add(Deed::Account)?;
+    for (at, statement) in statements.iter().enumerate() {
+        match administrator.run(statement) {
+            Err(error @ BlockingError::Login(LoginError::Refused { .. })) if at == 0 => {
+                journal.withdraw()?;
+                return Err(error.into());
+            }
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn run<'a>(
     program: &str,
     arguments: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr> + 'a>,
 ) -> Result<(), String> {
@@ -116,16 +170,27 @@ fn run<'a>(
 }
 
 /// Writes a file that is not there yet.
-fn write(path: &Path, mode: u32, owner: Owner, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+fn write(
+    journal: &mut Journal,
+    deed: Deed,
+    path: &Path,
+    mode: u32,
+    owner: Owner,
+    text: &str,
+) -> Result<(), Failure> {
+    let mut file = new(journal, deed, || {
+        OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+    })?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    give(path, mode, owner)
+    Ok(give(path, mode, owner)?)
 }
 
 /// Writes another text into a file, whose owner and mode stay.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension("new");
+pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("init-new");
+    // Of one that was interrupted.
+    let _ = std::fs::remove_file(&new);
     let old = std::fs::metadata(path)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(text.as_bytes())?;
@@ -137,6 +202,10 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 /// Sets owner and mode of a file, whatever the umask is.
 fn give(path: &Path, mode: u32, owner: Owner) -> io::Result<()> {
+    let ids = || {
+        let unknown = || io::Error::other(format!("this machine has no user {NAME}"));
+        sys::process::numbers_of(NAME).ok_or_else(unknown)
+    };
     match owner {
         Owner::Own => {}
         Owner::RootForFlifo => chown(path, Some(0), Some(ids()?.1))?,
@@ -148,144 +217,187 @@ fn give(path: &Path, mode: u32, owner: Owner) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-/// The numbers of Flifo's own user and its group.
-fn ids() -> io::Result<(u32, u32)> {
-    let accounts = std::fs::read_to_string("/etc/passwd")?;
-    let own = accounts.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let is_own = fields.next() == Some(NAME);
-        let user = fields.nth(1)?.parse().ok()?;
-        is_own.then(|| Some((user, fields.next()?.parse().ok()?)))?
-    });
-    own.ok_or_else(|| io::Error::other(format!("there is no user {NAME} in /etc/passwd")))
-}
-
 /// Starts a program that goes on when this one has ended.
-fn start(program: &Path, config: &Path, log: &Path) -> io::Result<u32> {
-    let log = File::options().append(true).create(true).mode(0o640).open(log)?;
-    let mut command = Command::new("setsid");
-    command.arg(program).args(["run", "--config"]).arg(config);
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    Ok(command.spawn()?.id())
-}
-
-/// What was taken back, and what could not be.
-#[derive(Debug, Default)]
-pub struct Undone {
-    pub done: Vec<String>,
-    pub failed: Vec<String>,
-}
-
-/// Takes back what a set-up has done, the last first. What cannot be taken back stays in the journal.
-pub fn undo(layout: &Layout) -> Result<Undone, InitError> {
-    let mut journal = Journal::read(layout)?;
-    let all = std::mem::take(&mut journal.done);
-    let (mut undone, mut left) = (Undone::default(), Vec::new());
-    for (at, done) in all.iter().enumerate().rev() {
-        if matches!(done, Done::Folder(path) if *path == layout.folder) {
-            // It would be in the way.
-            journal.remove();
-        }
-        match undo_one(&journal.server, done) {
-            Ok(what) => undone.done.extend(what),
-            Err(why) => {
-                undone.failed.push(why);
-                left.push(done.clone());
-            }
-        }
-        journal.done = all[..at].iter().chain(left.iter().rev()).cloned().collect();
-        journal.write_if_can()?;
-    }
-    Ok(undone)
-}
-
-fn undo_one(server: &str, done: &Done) -> Result<Option<String>, String> {
-    Ok(Some(match done {
-        Done::Account => {
-            let address: Address = server.parse().map_err(|error| format!("{server}: {error}"))?;
-            let mut administrator = Administrator::log_in(&address)
-                .map_err(|why| format!("{}: {why}", drop_account()))?;
-            administrator
-                .run(&drop_account())
-                .map_err(|why| format!("{}: {why}", drop_account()))?;
-            "the account at the server is dropped".to_owned()
-        }
-        Done::SystemUser(name) => {
-            run("userdel", [name])?;
-            format!("the system user {name} is removed")
-        }
-        Done::Folder(path) => remove(path, std::fs::remove_dir(path))?,
-        Done::File(path) => remove(path, std::fs::remove_file(path))?,
-        Done::Replaced { path, before } => {
-            replace(path, before).map_err(|error| format!("{}: {error}", path.display()))?;
-            if Path::new(SYSTEMD).is_dir() {
-                run("systemctl", ["try-restart", NAME])?;
-            }
-            format!("{} is as the package installed it", path.display())
-        }
-        Done::Socket(path) => {
-            // Flifo removes it itself when it ends.
-            remove(path, std::fs::remove_file(path))?;
-            return Ok(None);
-        }
-        Done::Unit(path) => {
-            run("systemctl", ["disable", "--now", NAME])?;
-            let removed = remove(path, std::fs::remove_file(path))?;
-            run("systemctl", ["daemon-reload"])?;
-            removed
-        }
-        Done::Process { pid, config } => stop(*pid, config)?,
-    }))
-}
-
-fn remove(path: &Path, removed: io::Result<()>) -> Result<String, String> {
-    match removed {
-        Ok(()) => Ok(format!("{} is removed", path.display())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(format!("{} was gone already", path.display()))
-        }
-        Err(error) => Err(format!("{}: {error}", path.display())),
-    }
-}
-
-/// Whether the program that a set-up has started has ended.
-pub(crate) fn has_ended(layout: &Layout) -> Result<bool, InitError> {
-    let journal = Journal::read(layout)?;
-    Ok(journal.done.iter().any(|done| match done {
-        Done::Process { pid, config } => find(*pid, config).is_none_or(|_| is_zombie(*pid)),
-        _ => false,
-    }))
-}
-
-/// A process, if it is still the one that was started with this configuration.
-fn find(pid: u32, config: &Path) -> Option<Pid> {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let config = config.as_os_str().as_encoded_bytes();
-    let is_own = line.split(|byte| *byte == 0).any(|word| word == config);
-    i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| is_own)
-}
-
-/// Longer than `limits.stop`.
-const PATIENCE: Duration = Duration::from_secs(45);
-
-/// Stops a process, if it is still the one that was started.
-fn stop(pid: u32, config: &Path) -> Result<String, String> {
-    let Some(process) = find(pid, config) else {
-        return Ok(format!("process {pid} had ended already"));
+fn start(
+    program: &Path,
+    config: &Path,
+    log: &Path,
+    sockets: &[PathBuf],
+    journal: &mut Journal,
+) -> Result<(), Failure> {
+    let log = match log.exists() {
+        true => File::options().append(true).open(log)?,
+        false => new(journal, Deed::File(log.to_owned()), || {
+            File::options().append(true).create_new(true).mode(0o640).open(log)
+        })?,
     };
-    kill_process(process, Signal::TERM).map_err(|error| format!("process {pid}: {error}"))?;
-    let begun = Instant::now();
-    while test_kill_process(process).is_ok() && !is_zombie(pid) {
-        if begun.elapsed() > PATIENCE {
-            return Err(format!("process {pid} does not end: kill -9 {pid}"));
-        }
-        std::thread::sleep(Duration::from_millis(50));
+    for socket in sockets.iter().filter(|socket| !socket.exists()) {
+        journal.add(Deed::Socket(socket.clone()))?;
     }
-    Ok(format!("process {pid} has ended"))
+    let mut child = prepare(program, config, log)?;
+    let written = Identity::of(child.id())
+        .map_err(Failure::from)
+        .and_then(|process| Ok(journal.add(Deed::Process(process))?));
+    let go = child.stdin.take();
+    if written.is_ok()
+        && let Some(mut go) = go
+    {
+        go.write_all(b"go\n")?;
+        return Ok(());
+    }
+    // Its input has ended, and so it ends.
+    child.wait()?;
+    written
 }
 
-/// Whether it has ended, and its parent has not heard of that.
-fn is_zombie(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'))
+/// A process that becomes the program when it is told to: it can be written down before that. If this process ends
+/// first, it ends as well.
+fn prepare(program: &Path, config: &Path, log: File) -> io::Result<Child> {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "read -r go && exec \"$@\" </dev/null", "sh"]);
+    command.arg(program).args(["run", "--config"]).arg(config);
+    command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
+    sys::child::live_on(&mut command);
+    command.spawn()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Layout, undo};
+    use std::time::Duration;
+
+    fn facts() -> Facts {
+        Facts {
+            server: "/nonexistent/mysqld.sock".parse().expect("an address"),
+            brand: String::new(),
+            is_mariadb: true,
+            administers: true,
+            is_root: false,
+            has_systemd: false,
+            has_system_user: false,
+            package: crate::facts::Package::None,
+            program: "/bin/true".into(),
+        }
+    }
+
+    /// Steps into a folder that is not there yet.
+    fn done(
+        steps: impl Fn(&Layout) -> Vec<Step>,
+    ) -> (tempfile::TempDir, Layout, Result<(), InitError>) {
+        let folder = tempfile::tempdir().expect("makes");
+        let layout = Layout::in_folder(&folder.path().join("own"));
+        let own = Owner::Own;
+        let mut all = vec![Step::Folder { path: layout.folder.clone(), mode: 0o755, owner: own }];
+        all.extend(steps(&layout));
+        let address = String::new();
+        let (listen, console, http) = (address.clone(), address.clone(), address);
+        let (server, has_account) = (None, false);
+        let wishes = Wishes { server, layout: layout.clone(), has_account, listen, console, http };
+        let result = carry_out(&facts(), &wishes, &all, |_| {});
+        (folder, layout, result)
+    }
+
+    fn file(path: PathBuf) -> Step {
+        Step::File { path, mode: 0o640, owner: Owner::Own, text: "new".to_owned() }
+    }
+
+    #[test]
+    fn what_was_there_is_neither_changed_nor_taken_back() {
+        let elsewhere = tempfile::tempdir().expect("makes");
+        let there = elsewhere.path().join("there");
+        std::fs::write(&there, "old").expect("writes");
+        let (_folder, layout, result) = done(|_| vec![file(there.clone())]);
+        assert!(matches!(result, Err(InitError::Step { .. })), "{result:?}");
+        let undone = undo(&layout).expect("there is a journal");
+        assert!(undone.failed.is_empty(), "{undone:?}");
+        assert_eq!(std::fs::read_to_string(&there).expect("it stays"), "old");
+        assert!(!layout.folder.exists());
+    }
+
+    #[test]
+    fn a_step_that_fails_in_the_middle_is_taken_back() {
+        // A process without root's rights cannot give a file away; root finds no user of this name.
+        let (_folder, layout, result) = done(|layout| {
+            let (path, mode, owner) = (layout.password(), 0o640, Owner::Flifo);
+            vec![Step::File { path, mode, owner, text: String::new() }]
+        });
+        if result.is_ok() {
+            // This machine has a user flifo, and the test is root.
+            return;
+        }
+        assert!(layout.password().exists(), "it was made, and could not be given away");
+        let undone = undo(&layout).expect("there is a journal");
+        assert!(undone.failed.is_empty() && !layout.folder.exists(), "{undone:?}");
+    }
+
+    #[test]
+    fn what_was_written_down_and_not_done_is_taken_back_without_harm() {
+        let (_folder, layout, result) = done(|_| Vec::new());
+        result.expect("a folder");
+        let mut journal = Journal::read(&layout).expect("a journal");
+        for deed in [
+            Deed::SystemUser("no such user".to_owned()),
+            Deed::Folder(layout.folder.join("never")),
+            Deed::File(layout.config()),
+            Deed::Unit(layout.folder.join("never.service")),
+            Deed::Socket(layout.socket()),
+        ] {
+            journal.add(deed).expect("writes");
+        }
+        let undone = undo(&layout).expect("there is a journal");
+        assert!(undone.failed.is_empty() && !layout.folder.exists(), "{undone:?}");
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_a_socket_is_left() {
+        let (_folder, layout, result) = done(|_| Vec::new());
+        result.expect("a folder");
+        let path = layout.folder.join("file");
+        std::fs::write(&path, "a user's").expect("writes");
+        let mut journal = Journal::read(&layout).expect("a journal");
+        journal.add(Deed::Socket(path.clone())).expect("writes");
+        let undone = undo(&layout).expect("there is a journal");
+        assert!(!undone.failed.is_empty() && path.exists(), "{undone:?}");
+    }
+
+    #[test]
+    fn a_log_that_was_there_stays_and_the_program_ends() {
+        let elsewhere = tempfile::tempdir().expect("makes");
+        let log = elsewhere.path().join("log");
+        std::fs::write(&log, "old\n").expect("writes");
+        // A program that does not end of itself, whatever its arguments.
+        let program = elsewhere.path().join("program");
+        // Another process writes it: a descriptor of this one could be open in a child of another test, and a program that
+        // is written cannot be started.
+        let script = "printf '#!/bin/sh\\nexec sleep 600\\n' >\"$1\" && chmod 755 \"$1\"";
+        let written = Command::new("sh").args(["-c", script, "sh"]).arg(&program).status();
+        assert!(written.is_ok_and(|status| status.success()));
+        let (_folder, layout, result) = done(|layout| {
+            let sockets = [layout.socket(), layout.console()];
+            let (program, log) = (program.clone(), log.clone());
+            vec![Step::Start { program, config: layout.config(), log, sockets }]
+        });
+        result.expect("it starts");
+        let journal = Journal::read(&layout).expect("a journal");
+        let Some(Deed::Process(process)) = journal.deeds.last().cloned() else {
+            panic!("{journal:?}")
+        };
+        assert!(!process.has_ended().expect("seen"));
+        let undone = undo(&layout).expect("there is a journal");
+        assert!(undone.failed.is_empty() && !layout.folder.exists(), "{undone:?}");
+        assert_eq!(process.end(Duration::ZERO).expect("seen"), sys::identity::Ended::Before);
+        assert!(log.exists());
+    }
+
+    #[test]
+    fn a_program_that_is_not_told_to_begin_does_not() {
+        let elsewhere = tempfile::tempdir().expect("makes");
+        let log = File::create(elsewhere.path().join("log")).expect("makes");
+        let made = elsewhere.path().join("made");
+        let mut child = prepare("touch".as_ref(), &made, log).expect("starts");
+        drop(child.stdin.take());
+        assert!(!child.wait().expect("ends").success());
+        assert!(!made.exists());
+    }
 }

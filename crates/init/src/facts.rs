@@ -63,7 +63,7 @@ pub fn look(wishes: &Wishes) -> Result<Facts, InitError> {
         administers: administrator.is_some_and(|mut it| it.makes_accounts()),
         is_root: sys::process::is_root(),
         has_systemd: Path::new(SYSTEMD).is_dir(),
-        has_system_user: has_system_user(),
+        has_system_user: sys::process::numbers_of(NAME).is_some(),
         package,
         server,
         brand,
@@ -96,9 +96,4 @@ fn find(wished: Option<&Address>) -> Result<(Address, String), InitError> {
         Some(server) => Ok((server.address.clone(), server.answer.clone().unwrap_or_default())),
         None => Err(InitError::NoServer(found.to_string())),
     }
-}
-
-fn has_system_user() -> bool {
-    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    accounts.lines().any(|line| line.split(':').next() == Some(NAME))
 }

@@ -1,8 +1,14 @@
-//! What a set-up has done so far, so that it can be taken back.
+//! What a set-up does, so that it can be taken back.
+//!
+//! Invariant: a deed is written down before it is done, and only if what it makes was not there before. So each deed of
+//! the journal was done, or was about to be: taking it back must do no harm in either case.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use sys::identity::Identity;
 
 use crate::{InitError, Layout};
 
@@ -13,14 +19,15 @@ pub(crate) struct Journal {
     path: PathBuf,
     /// The server that has Flifo's account.
     pub(crate) server: String,
-    /// In the order in which it was done.
-    pub(crate) done: Vec<Done>,
+    /// In the order in which they were done. The last one may not have been.
+    pub(crate) deeds: Vec<Deed>,
 }
 
-/// One thing that was done.
+/// One thing that is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Done {
+pub(crate) enum Deed {
+    /// With the password that is in the password's file.
     Account,
     SystemUser(String),
     Folder(PathBuf),
@@ -33,16 +40,18 @@ pub(crate) enum Done {
     /// Where Flifo listens: it may be left by one that was killed.
     Socket(PathBuf),
     Unit(PathBuf),
-    /// A program that was started, with this configuration.
-    Process {
-        pid: u32,
-        config: PathBuf,
+    /// The package's unit was enabled and started, and had been so before, or not.
+    Service {
+        was_enabled: bool,
+        was_active: bool,
     },
+    /// A program that was started.
+    Process(Identity),
 }
 
 impl Journal {
     pub(crate) fn new(layout: &Layout, server: String) -> Self {
-        Self { path: layout.journal(), server, done: Vec::new() }
+        Self { path: layout.journal(), server, deeds: Vec::new() }
     }
 
     pub(crate) fn read(layout: &Layout) -> Result<Self, InitError> {
@@ -59,15 +68,26 @@ impl Journal {
         Ok(Self { path, ..journal })
     }
 
-    /// Writes down what was done, before anything else is; with the next one, if that is to wait.
-    pub(crate) fn add(&mut self, done: Done, at_once: bool) -> Result<(), InitError> {
-        self.done.push(done);
-        if at_once { self.write() } else { Ok(()) }
+    /// Writes down what is done next.
+    pub(crate) fn add(&mut self, deed: Deed) -> Result<(), InitError> {
+        self.deeds.push(deed);
+        self.write()
+    }
+
+    /// The last deed was not done, because something was there already.
+    pub(crate) fn withdraw(&mut self) -> Result<(), InitError> {
+        self.deeds.pop();
+        self.write()
+    }
+
+    /// The folder that it is in.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.path.parent()
     }
 
     /// Writes down what is left, if anything is, and if there still is a folder for it.
     pub(crate) fn write_if_can(&self) -> Result<(), InitError> {
-        match (self.done.is_empty(), self.path.parent().is_some_and(Path::is_dir)) {
+        match (self.deeds.is_empty(), self.folder().is_some_and(Path::is_dir)) {
             (true, _) => {
                 self.remove();
                 Ok(())
@@ -87,7 +107,12 @@ impl Journal {
             |why: String| InitError::Step { what: format!("write {}", self.path.display()), why };
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.to_string()))?;
         let new = self.path.with_extension("new");
-        let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &self.path));
-        written.map_err(|error| failed(error.to_string()))
+        let write = || {
+            let mut file = File::create(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&new, &self.path)
+        };
+        write().map_err(|error| failed(error.to_string()))
     }
 }

@@ -1,7 +1,7 @@
 //! `flifo init`: sets Flifo up beside the server of this machine, and takes that back.
 //!
-//! Looks first ([`facts`]), decides what is to be done ([`steps`]), and does it one by one ([`act`]). What was done is
-//! written down ([`journal`]) as it is done, so a set-up that has failed half-way is taken back like a whole one.
+//! Looks first ([`facts`]), decides what is to be done ([`steps`]), and does it one by one ([`act`]). Each deed is written
+//! down ([`journal`]) before it is done, so a set-up that has failed half-way is taken back ([`undo`]) like a whole one.
 
 mod act;
 pub mod facts;
@@ -10,15 +10,17 @@ mod journal;
 mod server;
 pub mod steps;
 mod trial;
+mod undo;
 
 use std::path::{Path, PathBuf};
 
 use proxy::Address;
 
-pub use self::act::{Undone, carry_out, undo};
+pub use self::act::carry_out;
 pub use self::facts::{Facts, look};
 pub use self::steps::{Step, steps};
 pub use self::trial::{Tried, try_out};
+pub use self::undo::{Undone, undo};
 
 /// What is wished of a set-up.
 #[derive(Clone, Debug)]

@@ -2,19 +2,17 @@
 
 use std::time::Duration;
 
-use backend::login::{self, Credential, LoggedIn, Request};
-use backend::{Address, dial};
-use tokio::runtime::{Builder, Runtime};
-use wire::Capabilities;
-use wire::handshake::UTF8MB4;
+use backend::Address;
+use backend::login::{Blocking, BlockingError, LoginError};
+
+use crate::NAME;
 
 /// No answer takes longer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection that blocks.
 pub(crate) struct Administrator {
-    runtime: Runtime,
-    server: LoggedIn,
+    server: Blocking,
 }
 
 /// What a user of the machine may be called at its server.
@@ -24,55 +22,32 @@ pub(crate) fn own_name() -> String {
     name.unwrap_or_else(|| if uid == 0 { "root".to_owned() } else { uid.to_string() })
 }
 
-/// Logs in, and waits for that.
-pub(crate) fn log_in(
-    address: &Address,
-    (user, password): (&str, &str),
-    patience: Duration,
-) -> Result<(Runtime, LoggedIn), String> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| error.to_string())?;
-    let credential = Credential::Password(password.into());
-    let request = Request {
-        user: user.as_bytes(),
-        credential: &credential,
-        capabilities: Capabilities::QUESTIONS,
-        collation: UTF8MB4,
-        packet_max: 1 << 24,
-        schema: None,
-    };
-    let login = async {
-        let stream = dial::dial(address).await.map_err(|error| error.to_string())?;
-        let greeted = login::greet(stream).await.map_err(|error| error.to_string())?;
-        greeted.login(&request, None).await.map_err(|error| error.to_string())
-    };
-    let server = runtime.block_on(async { tokio::time::timeout(patience, login).await });
-    let server = server.map_err(|_| "no answer".to_owned())??;
-    Ok((runtime, server))
+/// Whether the server's account of Flifo has this password.
+pub(crate) fn has_password(address: &Address, password: &str) -> Result<bool, BlockingError> {
+    match Blocking::log_in(address, NAME, password.into(), PATIENCE) {
+        Ok(_) => Ok(true),
+        Err(BlockingError::Login(LoginError::Refused { .. })) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 impl Administrator {
-    pub(crate) fn log_in(address: &Address) -> Result<Self, String> {
-        let (runtime, server) = log_in(address, (&own_name(), ""), PATIENCE)?;
-        Ok(Self { runtime, server })
+    pub(crate) fn log_in(address: &Address) -> Result<Self, BlockingError> {
+        let server = Blocking::log_in(address, &own_name(), "".into(), PATIENCE)?;
+        Ok(Self { server })
     }
 
-    pub(crate) fn run(&mut self, statement: &str) -> Result<(), String> {
-        let run = self.server.run(statement);
-        let run = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, run).await });
-        run.map_err(|_| "no answer".to_owned())?.map_err(|error| error.to_string())
+    pub(crate) fn run(&mut self, statement: &str) -> Result<(), BlockingError> {
+        self.server.ask(async |server| server.run(statement).await)
     }
 
-    fn text(&mut self, statement: &str) -> Result<Option<String>, String> {
-        let ask = self.server.text(statement);
-        let answer = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, ask).await });
-        let answer = answer.map_err(|_| "no answer".to_owned())?;
-        let answer = answer.map_err(|error| error.to_string())?;
+    fn text(&mut self, statement: &str) -> Result<Option<String>, BlockingError> {
+        let answer = self.server.ask(async |server| server.text(statement).await)?;
         Ok(answer.map(|text| String::from_utf8_lossy(&text).into_owned()))
     }
 
     /// Whether there is an account of this name for this machine.
-    pub(crate) fn has_account(&mut self, name: &str) -> Result<bool, String> {
+    pub(crate) fn has_account(&mut self, name: &str) -> Result<bool, BlockingError> {
         let text = format!("SELECT User FROM mysql.user WHERE User='{name}' AND Host='localhost'");
         Ok(self.text(&text)?.is_some())
     }

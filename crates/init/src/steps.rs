@@ -97,19 +97,20 @@ pub fn steps(facts: &Facts, wishes: &Wishes, password: &str) -> Vec<Step> {
         false => (Owner::Own, Owner::Own),
     };
     let mut steps = Vec::new();
+    // The first, because what is done is written down in it.
+    steps.push(Step::Folder { path: layout.folder.clone(), mode: 0o755, owner: Owner::Own });
     if facts.is_root && !facts.has_system_user {
         steps.push(Step::SystemUser { name: NAME });
     }
-    // What is done is written down in it.
-    steps.push(Step::Folder { path: layout.folder.clone(), mode: 0o755, owner: secret });
+    let file = |path, text| Step::File { path, mode: 0o640, owner: secret, text };
+    // Before the account, which is known again by it.
+    steps.push(file(layout.password(), format!("{password}\n")));
     let statements = account(facts.is_mariadb, password);
     match facts.administers {
         _ if wishes.has_account => {}
         true => steps.push(Step::Account { statements }),
         false => steps.push(Step::AccountByHand { statements }),
     }
-    let file = |path, text| Step::File { path, mode: 0o640, owner: secret, text };
-    steps.push(file(layout.password(), format!("{password}\n")));
     let (config, text) = (layout.config(), files::config(facts, wishes));
     let is_packaged = facts.package == Package::Installed;
     steps.push(match is_packaged {
@@ -226,10 +227,10 @@ mod tests {
         assert_eq!(
             told(&facts(), Layout::of_machine()),
             [
-                "make the system user flifo",
                 "make the folder /etc/flifo (mode 755)",
-                "make an account at the server, which may read accounts and rights and nothing else:",
+                "make the system user flifo",
                 "write /etc/flifo/password (mode 640)",
+                "make an account at the server, which may read accounts and rights and nothing else:",
                 "write /etc/flifo/flifo.toml (mode 640)",
                 "write /etc/systemd/system/flifo.service, and have systemd start it now and with the machine",
             ]
@@ -240,9 +241,8 @@ mod tests {
     fn what_the_package_has_installed_is_used() {
         let facts = Facts { has_system_user: true, package: Package::Installed, ..facts() };
         assert_eq!(
-            told(&facts, Layout::of_machine())[2..],
+            told(&facts, Layout::of_machine())[3..],
             [
-                "write /etc/flifo/password (mode 640)",
                 "replace /etc/flifo/flifo.toml, which is as the package installed it",
                 "have systemd start the package's unit again, now and with the machine",
             ]
@@ -291,7 +291,7 @@ mod tests {
         let facts = Facts { administers: false, is_root: false, ..facts() };
         let layout = Layout::in_folder("/srv/ann/flifo".as_ref());
         let steps = steps(&facts, &wishes(layout), "secret");
-        let shown = steps[1].to_string();
+        let shown = steps[2].to_string();
         assert!(shown.starts_with("need an account") && !shown.contains("secret"), "{shown}");
         assert!(
             shown.contains("GRANT SELECT ON mysql.global_priv TO 'flifo'@'localhost';"),

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use backend::login::Blocking;
 use proxy::Address;
 
-use crate::{InitError, NAME, Wishes, act, server};
+use crate::{InitError, NAME, Wishes, undo};
 
 /// What a trial has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub fn try_out(wishes: &Wishes) -> Result<Tried, InitError> {
                 let why = "a login works, and is passed through where it should be pooled";
                 return Err(InitError::Trial(why.to_owned()));
             }
-            Err(_) if act::has_ended(&wishes.layout)? => {
+            Err(_) if undo::has_ended(&wishes.layout)? => {
                 let log = std::fs::read_to_string(&wishes.layout.log).unwrap_or_default();
                 let last = log.lines().last().unwrap_or("it has said nothing");
                 return Err(InitError::Trial(format!("it has ended: {last}")));
@@ -50,11 +51,11 @@ pub fn try_out(wishes: &Wishes) -> Result<Tried, InitError> {
 }
 
 fn attempt(address: &Address, password: &str) -> Result<u64, String> {
-    let (runtime, mut flifo) = server::log_in(address, (NAME, password), ATTEMPT)?;
-    let answer = runtime.block_on(async {
-        tokio::time::timeout(ATTEMPT, flifo.text("SELECT CONNECTION_ID()")).await
-    });
-    let answer = answer.map_err(|_| "no answer".to_owned())?.map_err(|error| error.to_string())?;
-    let number = answer.and_then(|text| String::from_utf8_lossy(&text).parse().ok());
+    let mut flifo = Blocking::log_in(address, NAME, password.into(), ATTEMPT)
+        .map_err(|error| error.to_string())?;
+    let answer = flifo.ask(async |flifo| flifo.text("SELECT CONNECTION_ID()").await);
+    let number = answer
+        .map_err(|error| error.to_string())?
+        .and_then(|text| String::from_utf8_lossy(&text).parse().ok());
     number.ok_or_else(|| "no number".to_owned())
 }

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernel;
 use crate::tree::{Seen, Tree, field};
 
 /// A limit of a resource; `None` is no limit.
@@ -100,6 +101,7 @@ pub fn mapped_files(tree: &Tree, pid: u32) -> Seen<Vec<String>> {
     })
 }
 
+/// The automatic group of a process, whether the kernel heeds it or not.
 pub fn autogroup(tree: &Tree, pid: u32) -> Seen<Autogroup> {
     let path = format!("/proc/{pid}/autogroup");
     tree.line(&path).parse(&path, |line| {
@@ -108,6 +110,18 @@ pub fn autogroup(tree: &Tree, pid: u32) -> Seen<Autogroup> {
         Some(Autogroup { id: id.parse().ok()?, nice: nice.parse().ok()? })
     })
 }
+
+/// The automatic group of a process, if the kernel shares CPUs by it: a process has one in `/proc` even while the kernel
+/// is told to pay no heed to them.
+pub fn autogroup_in_force(tree: &Tree, pid: u32) -> Seen<Autogroup> {
+    match kernel::setting(tree, AUTOGROUPS) {
+        Seen::Known(value) if value == "1" => autogroup(tree, pid),
+        Seen::Known(value) => Seen::Unknown(format!("{AUTOGROUPS} is {value}")),
+        _ => Seen::Unknown("this kernel makes no automatic groups".to_owned()),
+    }
+}
+
+const AUTOGROUPS: &str = "kernel.sched_autogroup_enabled";
 
 #[cfg(test)]
 mod tests {

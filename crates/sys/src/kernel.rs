@@ -134,6 +134,11 @@ pub fn setting(tree: &Tree, name: &str) -> Seen<String> {
     tree.line(&format!("/proc/sys/{}", name.replace('.', "/")))
 }
 
+/// Which start of the machine this is: the same until the next one.
+pub fn boot(tree: &Tree) -> String {
+    tree.line("/proc/sys/kernel/random/boot_id").known().cloned().unwrap_or_default()
+}
+
 /// A counter of the memory's management.
 pub fn memory_counter(tree: &Tree, name: &str) -> Seen<u64> {
     tree.text("/proc/vmstat").parse(name, |text| {

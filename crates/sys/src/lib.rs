@@ -9,6 +9,7 @@ pub mod child;
 pub mod cpus;
 pub mod details;
 pub mod heap;
+pub mod identity;
 pub mod io_uring;
 pub mod kernel;
 pub mod machine;

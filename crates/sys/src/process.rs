@@ -63,7 +63,7 @@ pub fn become_user(name: &str, keep: Keep) -> Result<(), BecomeError> {
     }
     let unknown = || BecomeError::Unknown(name.to_owned());
     let c_name = CString::new(name).map_err(|_| unknown())?;
-    let (uid, gid) = lookup(&c_name).ok_or_else(unknown)?;
+    let (uid, gid) = numbers(&c_name).ok_or_else(unknown)?;
     if keep == Keep::Scheduling {
         rustix::thread::set_keep_capabilities(true).map_err(io::Error::from)?;
     }
@@ -85,8 +85,12 @@ pub fn become_user(name: &str, keep: Keep) -> Result<(), BecomeError> {
     Ok(())
 }
 
-/// The numbers of a user of this machine and of its group.
-fn lookup(name: &CStr) -> Option<(u32, u32)> {
+/// The numbers of a user of this machine and of its group, from wherever the machine has its users (`nsswitch.conf`).
+pub fn numbers_of(user: &str) -> Option<(u32, u32)> {
+    numbers(&CString::new(user).ok()?)
+}
+
+fn numbers(name: &CStr) -> Option<(u32, u32)> {
     let mut room = vec![0; NAMES_MAX];
     let mut entry = MaybeUninit::<libc::passwd>::uninit();
     let mut found = std::ptr::null_mut();
@@ -105,8 +109,7 @@ fn lookup(name: &CStr) -> Option<(u32, u32)> {
 
 /// Gives a file to the user that this process becomes afterwards, as [`become_user`] will. Only root can.
 pub fn give_to(path: &Path, user: &str) -> Result<(), BecomeError> {
-    let c_name = CString::new(user).map_err(|_| BecomeError::Unknown(user.to_owned()))?;
-    let (uid, gid) = lookup(&c_name).ok_or_else(|| BecomeError::Unknown(user.to_owned()))?;
+    let (uid, gid) = numbers_of(user).ok_or_else(|| BecomeError::Unknown(user.to_owned()))?;
     std::os::unix::fs::chown(path, Some(uid), Some(gid))?;
     Ok(())
 }
@@ -150,6 +153,13 @@ mod tests {
         if let Some(name) = name {
             assert_eq!(String::from_utf8(name).expect("text"), ask("-un"));
         }
+    }
+
+    #[test]
+    fn users_are_looked_up_by_name() {
+        assert_eq!(numbers_of("root"), Some((0, 0)));
+        assert_eq!(numbers_of("no such user"), None);
+        assert_eq!(numbers_of("root\0x"), None);
     }
 
     #[test]

@@ -25,9 +25,9 @@ pub(super) struct RunTargets {
     pub(super) stages: Vec<Vec<RunTarget>>,
     /// What a reader of the figures should know of the targets.
     pub(super) notes: Vec<String>,
-    /// Dropped before the server to which they hold connections.
-    _proxies: Vec<targets::Target>,
-    _server: Option<PrivateServer>,
+    /// Each lives as long as this value. Dropped before the server to which they hold connections.
+    proxies: Vec<targets::Target>,
+    server: Option<PrivateServer>,
 }
 
 /// One target.
@@ -49,8 +49,8 @@ impl RunTargets {
         let mut run_targets = Self {
             stages: stages.iter().map(|_| Vec::new()).collect(),
             notes: Vec::new(),
-            _proxies: Vec::new(),
-            _server: None,
+            proxies: Vec::new(),
+            server: None,
         };
         if !options.start.is_empty() {
             run_targets.start(options, stages, interrupt)?;
@@ -73,8 +73,8 @@ impl RunTargets {
 
     /// The processes that take part in a topology.
     pub(super) fn parts(&self, stage: usize) -> Vec<Part> {
-        let started = self._server.iter().filter_map(PrivateServer::pid);
-        let started = started.chain(self._proxies.iter().filter_map(targets::Target::proxy_pid));
+        let started = self.server.iter().filter_map(PrivateServer::pid);
+        let started = started.chain(self.proxies.iter().filter_map(targets::Target::proxy_pid));
         let started: BTreeSet<u32> = started.collect();
         let mut parts: Vec<Part> = Vec::new();
         let processes = self.stages.get(stage).into_iter().flatten();
@@ -144,10 +144,10 @@ impl RunTargets {
                 let target_of_run =
                     RunTarget { target: visited, address, account, is_started: true };
                 self.stages[at].push(target_of_run);
-                self._proxies.push(target);
+                self.proxies.push(target);
             }
         }
-        self._server = Some(server);
+        self.server = Some(server);
         Ok(())
     }
 

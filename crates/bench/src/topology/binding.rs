@@ -80,14 +80,7 @@ impl Binding {
     pub(crate) fn release(&mut self) -> Vec<String> {
         let mut failures = Vec::new();
         while let Some(placed) = self.bound.pop() {
-            let pid = placed.pid;
-            match placed.restore(&self.tree) {
-                Ok(left) if left.is_nothing() => {}
-                Ok(left) => failures.push(format!("process {pid}: {}", in_words(&left))),
-                Err(error) => {
-                    failures.push(format!("the CPUs of process {pid} cannot be restored: {error}"));
-                }
-            }
+            failures.extend(restore(&self.tree, &placed).err());
         }
         if let Some(watcher) = &mut self.watcher {
             // Were it gone, there would be nothing that it could undo.
@@ -180,8 +173,18 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
+/// Gives a process the CPUs back that it had. An error says what could not be undone.
+pub(super) fn restore(tree: &Tree, placed: &Placed) -> Result<(), String> {
+    let pid = placed.pid;
+    match placed.restore(tree) {
+        Ok(left) if left.is_nothing() => Ok(()),
+        Ok(left) => Err(format!("process {pid}: {}", in_words(&left))),
+        Err(error) => Err(format!("the CPUs of process {pid} cannot be restored: {error}")),
+    }
+}
+
 /// What of a binding could not be undone.
-pub(super) fn in_words(left: &Left) -> String {
+fn in_words(left: &Left) -> String {
     let mut parts = Vec::new();
     if !left.others.is_empty() {
         parts.push(format!(

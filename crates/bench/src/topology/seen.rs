@@ -3,9 +3,9 @@
 //! Reads `/proc` and `/sys`; changes nothing.
 
 use sys::cpus::Cpus;
-use sys::details::{self, Autogroup};
+use sys::details;
 use sys::tree::{Seen, Tree};
-use sys::{cgroup, kernel, threads};
+use sys::{cgroup, threads};
 
 use crate::results::{Process, ProcessPlace};
 
@@ -16,7 +16,7 @@ pub(super) fn process(tree: &Tree, process: &Process) -> ProcessPlace {
         name,
         pid,
         cpus: cpus(tree, pid),
-        autogroup: autogroup(tree, pid),
+        autogroup: details::autogroup_in_force(tree, pid),
         cgroup: cgroup::cgroup(tree, pid),
     }
 }
@@ -29,21 +29,11 @@ pub(super) fn cpus(tree: &Tree, pid: u32) -> Seen<Cpus> {
     })
 }
 
-/// A process has a number there even while the kernel is told to pay no heed to it.
-fn autogroup(tree: &Tree, pid: u32) -> Seen<Autogroup> {
-    match kernel::setting(tree, SWITCH) {
-        Seen::Known(value) if value == "1" => details::autogroup(tree, pid),
-        Seen::Known(value) => Seen::Unknown(format!("{SWITCH} is {value}")),
-        _ => Seen::Unknown("this kernel makes no automatic groups".to_owned()),
-    }
-}
-
-const SWITCH: &str = "kernel.sched_autogroup_enabled";
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::results::Role;
+    use sys::details::Autogroup;
 
     /// A recorded machine on which process 7 has a thread on CPU 0 and one on CPU 3.
     fn seen(switch: Option<&str>) -> ProcessPlace {

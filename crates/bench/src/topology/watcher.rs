@@ -65,15 +65,12 @@ pub fn run() -> Result<()> {
     let last = last_told(BufReader::new(io::stdin().lock()));
     let tree = Tree::live();
     for placed in last.iter().rev() {
-        let Placed { pid, .. } = placed;
-        match placed.restore(&tree) {
-            Ok(left) if left.is_nothing() => {
-                eprintln!(
-                    "flifo: the run ended early: process {pid} has the CPUs that it had before"
-                );
-            }
-            Ok(left) => eprintln!("flifo: process {pid}: {}", super::binding::in_words(&left)),
-            Err(error) => eprintln!("flifo: the CPUs of process {pid} cannot be restored: {error}"),
+        match super::binding::restore(&tree, placed) {
+            Ok(()) => eprintln!(
+                "flifo: the run ended early: process {} has the CPUs that it had before",
+                placed.pid
+            ),
+            Err(why) => eprintln!("flifo: {why}"),
         }
     }
     Ok(())

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use backend::login::{self, Credential, LoginError, Request};
-use backend::{Address, dial};
+use backend::Address;
+use backend::login::{self, Blocking, BlockingError, LoggedIn, LoginError};
 use serde::Serialize;
-use wire::capability::Capabilities;
 use wire::command::Opcode;
-use wire::handshake::UTF8MB4;
 use wire::rows;
 
 use crate::config::{Listen, Plan};
@@ -70,29 +68,24 @@ fn console(plan: &Plan, address: Option<Address>) -> Option<Address> {
 /// Has the Flifo that runs with this plan, or an older version of it, read its configuration again.
 pub fn reload(plan: &Plan, address: Option<Address>) -> Result<Vec<ReloadedOption>, RemoteError> {
     let address = console(plan, address).ok_or(RemoteError::NoConsole)?;
-    let unreachable = |error| RemoteError::Unreachable { address: address.clone(), error };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(unreachable)?.block_on(async {
-        let asked = tokio::time::timeout(PATIENCE, ask(plan, &address));
-        asked.await.map_err(|_| RemoteError::Late(address.clone(), PATIENCE))?
-    })
+    let failed = |error| match error {
+        BlockingError::Unreachable(error) => {
+            RemoteError::Unreachable { address: address.clone(), error }
+        }
+        BlockingError::Login(error) => RemoteError::Failed { address: address.clone(), error },
+        BlockingError::Late(patience) => RemoteError::Late(address.clone(), patience),
+    };
+    let password = plan.console.password.clone().unwrap_or_default();
+    let mut console = Blocking::log_in(&address, USER, password, PATIENCE).map_err(failed)?;
+    match console.ask(reload_now) {
+        Err(BlockingError::Login(LoginError::Refused { message, .. })) => {
+            Err(RemoteError::Refused(message))
+        }
+        told => told.map_err(failed),
+    }
 }
 
-async fn ask(plan: &Plan, address: &Address) -> Result<Vec<ReloadedOption>, RemoteError> {
-    let unreachable = |error| RemoteError::Unreachable { address: address.clone(), error };
-    let failed = |error| RemoteError::Failed { address: address.clone(), error };
-    let stream = dial::dial(address).await.map_err(unreachable)?;
-    let credential = Credential::Password(plan.console.password.clone().unwrap_or_default());
-    let request = Request {
-        user: USER.as_bytes(),
-        credential: &credential,
-        capabilities: Capabilities::QUESTIONS,
-        collation: UTF8MB4,
-        packet_max: 1 << 24,
-        schema: None,
-    };
-    let greeted = login::greet(stream).await.map_err(failed)?;
-    let mut console = greeted.login(&request, None).await.map_err(failed)?;
+async fn reload_now(console: &mut LoggedIn) -> Result<Vec<ReloadedOption>, LoginError> {
     let query = [&[Opcode::Query as u8], &b"RELOAD"[..]].concat();
     let mut changed = Vec::new();
     let capabilities = console.capabilities;
@@ -106,11 +99,7 @@ async fn ask(plan: &Plan, address: &Address) -> Result<Vec<ReloadedOption>, Remo
         changed.push(ReloadedOption { name, old, new, in_force });
         Ok(true)
     });
-    match told.await {
-        Ok(_) => Ok(changed),
-        Err(LoginError::Refused { message, .. }) => Err(RemoteError::Refused(message)),
-        Err(error) => Err(failed(error)),
-    }
+    told.await.map(|_| changed)
 }
 
 /// The console asks for no name.

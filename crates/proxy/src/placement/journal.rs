@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use sys::kernel;
 use sys::placing::{GroupChange, Placed};
 use sys::threads;
 use sys::tree::Tree;
@@ -191,7 +192,7 @@ impl Journal {
         let entries = self.entries.clone();
         let page = Page {
             version: VERSION,
-            boot: boot(&self.tree),
+            boot: kernel::boot(&self.tree),
             owner: own,
             started: line.started,
             entries,
@@ -213,11 +214,11 @@ pub(super) fn restore_left(path: &Path, tree: &Tree) -> Result<Option<Undone>, J
     }
     let is_alive = page.owner != std::process::id()
         && threads::line(tree, page.owner).known().is_some_and(|it| it.started == page.started);
-    if page.boot == boot(tree) && is_alive {
+    if page.boot == kernel::boot(tree) && is_alive {
         return Err(JournalError::Busy { path: shown, pid: page.owner });
     }
     let mut journal = Journal { path: path.to_owned(), tree: tree.clone(), entries: page.entries };
-    if page.boot != boot(tree) {
+    if page.boot != kernel::boot(tree) {
         // Processes of before are gone, and groups begin anew.
         journal.entries.clear();
         journal.save().map_err(io_error)?;
@@ -289,10 +290,6 @@ fn write(path: &Path, page: &Page) -> io::Result<()> {
     file.write_all(serde_json::to_string(page)?.as_bytes())?;
     file.sync_all()?;
     fs::rename(fresh, path)
-}
-
-fn boot(tree: &Tree) -> String {
-    tree.line("/proc/sys/kernel/random/boot_id").known().cloned().unwrap_or_default()
 }
 
 const VERSION: u32 = 1;

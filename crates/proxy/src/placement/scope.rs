@@ -6,7 +6,6 @@
 
 use sys::cgroup;
 use sys::details;
-use sys::kernel;
 use sys::placing::known;
 use sys::tree::Tree;
 
@@ -31,12 +30,9 @@ pub(super) fn scope(tree: &Tree, own: u32, server: u32) -> std::io::Result<Scope
         return Ok(Scope::Nice);
     }
     if one == ROOT {
-        let group = |pid| details::autogroup(tree, pid).known().map(|it| it.id);
-        let is_grouped = kernel::setting(tree, "kernel.sched_autogroup_enabled")
-            .known()
-            .is_some_and(|it| it == "1");
+        let group = |pid| details::autogroup_in_force(tree, pid).known().map(|it| it.id);
         let is_one_session = other == ROOT && group(own) == group(server);
-        return Ok(match is_grouped && group(own).is_some() && !is_one_session {
+        return Ok(match group(own).is_some() && !is_one_session {
             true => Scope::Session,
             false => Scope::Nice,
         });
