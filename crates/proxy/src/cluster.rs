@@ -139,6 +139,24 @@ impl Cluster {
         }
     }
 
+    /// Whether statements can be served.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.servers.iter().any(|server| {
+            let is_served = matches!(self.state_of(server).name, "up" | "going down");
+            server.facts.standing() == Standing::Up && is_served
+        })
+    }
+
+    /// How each server is, and why.
+    pub(crate) fn states(&self) -> String {
+        let each = self.servers.iter().map(|server| {
+            let state = self.state_of(server);
+            let reason = state.reason.map(|reason| format!(": {reason}"));
+            format!("{}: {}{}", server.name, state.name, reason.unwrap_or_default())
+        });
+        each.collect::<Vec<_>>().join("; ")
+    }
+
     /// Whether servers are asked how they are. The only server is not where there is no account for that: a connection
     /// that ends before a login counts as an error of Flifo's host there, and a server that has seen a hundred of them
     /// in a row (`max_connect_errors`) refuses all that come from it.

@@ -99,7 +99,7 @@ pub(crate) fn succeed(plan: &Plan) -> Policy {
         Ok(None) => policy,
         Ok(Some(undone)) => {
             let path = path.display();
-            tracing::warn!(?undone, %path, "a Flifo that was killed had changed this machine");
+            tracing::info!(?undone, %path, "a Flifo that was killed had changed this machine");
             policy
         }
         Err(error) => {

@@ -3,6 +3,7 @@
 mod event_loop;
 mod hardening;
 pub mod logs;
+mod ready;
 mod signals;
 mod supervised;
 
@@ -303,6 +304,7 @@ fn wait_for_signal(
             () = reports.beat(shared) => {}
             () = one_ends(workers) => tracing::error!("a worker ended on its own: Flifo stops"),
             () = sum_up(log) => {}
+            () = tell_ready(shared) => {}
             () = spare_memory::look_after() => {}
         }
         let limit = shared.plan().limits.stop;
@@ -316,13 +318,19 @@ fn wait_for_signal(
         };
         tokio::select! {
             () = all_gone => {}
-            () = tokio::time::sleep(limit) => tracing::warn!("some clients did not finish in time"),
+            () = tokio::time::sleep(limit) => tracing::info!("some clients did not finish in time"),
             () = signals.stop(async || reopen()) => {}
             () = reports.beat(shared) => {}
             () = sum_up(log) => {}
         }
         shared.mail_all(|| Mail::Abort);
     });
+}
+
+/// Says once that Flifo is ready.
+async fn tell_ready(shared: &Shared) {
+    ready::tell(shared).await;
+    std::future::pending().await
 }
 
 /// Says each second how many lines were left out.

@@ -122,7 +122,7 @@ impl Flifo {
             true => "",
             false => "\n[console]\nlisten = []\n[http]\nlisten = []\n",
         };
-        let rest = patient(rest);
+        let rest = for_programs(&patient(rest));
         let start = |port: u16| {
             let text = format!("listen = [\"127.0.0.1:{port}\", {socket:?}]\n{rest}{outside}");
             std::fs::write(&config, text).expect("the configuration is written");
@@ -274,6 +274,16 @@ fn patient(rest: &str) -> String {
         .map(|(name, limit)| format!("{name} = \"{limit}\"\n"))
         .collect::<String>();
     format!("{before}\n[limits]\n{missing}{after}")
+}
+
+/// Tests read the log as objects.
+fn for_programs(rest: &str) -> String {
+    const FORMAT: &str = "[logs]\nformat = \"json\"\n";
+    match rest.split_once("[logs]\n") {
+        Some((_, after)) if after.starts_with("format") => rest.to_owned(),
+        Some((before, after)) => format!("{before}{FORMAT}{after}"),
+        None => format!("{rest}\n{FORMAT}"),
+    }
 }
 
 impl Drop for Flifo {

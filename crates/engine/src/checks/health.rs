@@ -114,7 +114,8 @@ struct Reason {
 }
 
 /// What is found of a server before its first check.
-const NOT_CHECKED: &str = "not checked yet";
+/// The reason of a state that no check has confirmed.
+pub const NOT_CHECKED: &str = "not checked yet";
 
 impl Health {
     /// Goes by other rules from now on.

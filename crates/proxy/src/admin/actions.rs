@@ -60,7 +60,7 @@ impl Outside {
         let done = members.confirm(server.id);
         done.map_err(|why| format!("nothing to confirm of {name}: {why}"))?;
         self.survey.forget().await;
-        tracing::warn!(server = server.name, "confirmed on the console as the writer");
+        tracing::info!(server = server.name, "confirmed on the console as the writer");
         Ok(format!("{name}: it may be the writer, whatever it lacks"))
     }
 

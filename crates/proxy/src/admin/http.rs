@@ -30,7 +30,6 @@ use super::catalog::{self, Rights};
 use super::tables::{SHOWN, Shown};
 use super::visits::{Gone, Visit};
 use crate::cluster::facts::Standing;
-use crate::cluster::servers::Server;
 use crate::dispatch::report::Want;
 use crate::frontend::listener::Listener;
 
@@ -237,26 +236,13 @@ async fn ready(outside: &Outside) -> Answer {
     if shared.is_stopping() {
         return no("Flifo is stopping".to_owned());
     }
-    let is_up = |server: &Server| {
-        server.facts.standing() == Standing::Up && is_served(shared.cluster.state_of(server).name)
-    };
-    if !shared.cluster.servers.iter().any(|server| is_up(server)) {
+    if !shared.cluster.is_ready() {
         outside.look_again().await;
     }
-    if shared.cluster.servers.iter().any(|server| is_up(server)) {
-        return plain(StatusCode::OK, "ok\n");
+    match shared.cluster.is_ready() {
+        true => plain(StatusCode::OK, "ok\n"),
+        false => no(shared.cluster.states()),
     }
-    let reasons = shared.cluster.servers.iter().map(|server| {
-        let state = shared.cluster.state_of(server);
-        let reason = state.reason.map(|reason| format!(": {reason}"));
-        format!("{}: {}{}", server.name, state.name, reason.unwrap_or_default())
-    });
-    no(reasons.collect::<Vec<_>>().join("; "))
-}
-
-/// Whether statements go to a server in this state.
-fn is_served(state: &str) -> bool {
-    matches!(state, "up" | "going down")
 }
 
 impl Outside {

@@ -543,7 +543,9 @@ impl Members {
                 "the writer is another one, and lacks what was acknowledged"
             ),
             (_, Err(_), Ok(_)) => tracing::info!(old, new, "there is a writer"),
-            _ => tracing::warn!(old, new, "the writer is another one"),
+            (_, _, Ok(_)) => tracing::info!(old, new, "the writer is another one"),
+            (_, Ok(_), Err(_)) => tracing::error!(old, new, "there is no writer any more"),
+            (_, Err(_), Err(_)) => tracing::warn!(old, new, "there is still no writer"),
         }
     }
 

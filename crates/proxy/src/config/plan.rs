@@ -231,8 +231,7 @@ pub enum LogLevel {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Text on a terminal, JSON elsewhere.
-    Auto,
+    /// One line for people; in colours on a terminal.
     Text,
     Json,
 }
@@ -487,7 +486,7 @@ impl Default for Logs {
     fn default() -> Self {
         Self {
             level: LogLevel::Info,
-            format: LogFormat::Auto,
+            format: LogFormat::Text,
             file: None,
             slow: SlowLog::default(),
             audit: AuditLog::default(),

@@ -50,7 +50,7 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, backend: &Rc<Backend>, scope: Scope) 
     worker.counters.killing.set(worker.counters.killing.get() + 1);
     tokio::task::spawn_local(async move {
         if let Err(error) = opener::run_once(&worker.pool, backend.server, key, &text).await {
-            tracing::warn!(backend = backend.id, %error, "a statement could not be killed");
+            tracing::info!(backend = backend.id, %error, "a statement could not be killed");
             backend.close();
         }
         worker.counters.killing.set(worker.counters.killing.get() - 1);

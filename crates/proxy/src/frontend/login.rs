@@ -116,7 +116,6 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         Ok(Err(NoLogin::Fault(fault))) => {
             worker.count_fault(fault.kind);
             audited::see_fault(worker, &applicant, &fault);
-            tracing::debug!(error = fault.message, "a login failed");
             None
         }
         Ok(Err(NoLogin::Told(packet))) => {
@@ -126,13 +125,11 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         Ok(Err(NoLogin::Talk(error))) => {
             worker.count_fault(Kind::BadHandshake);
             audited::see_break(worker, &applicant, &error.to_string());
-            tracing::debug!(%error, "a login broke off");
             None
         }
         Err(_) => {
             worker.count_fault(Kind::BadHandshake);
             audited::see_break(worker, &applicant, "the login took too long");
-            tracing::debug!(?limit, "a login took too long");
             None
         }
     }

@@ -33,7 +33,7 @@ impl From<TalkError> for NoLogin {
     }
 }
 
-/// What is known of a client that logs in, for the audit log: it outlives a login that fails.
+/// What is known of a client that logs in, for the logs: it outlives a login that fails.
 #[derive(Debug, Default)]
 pub(crate) struct Applicant {
     pub(crate) user: RefCell<Option<String>>,

@@ -1,5 +1,4 @@
-//! What Flifo says while it runs: text on a terminal, one JSON object a line elsewhere. Never a
-//! secret.
+//! What Flifo says while it runs: text, or one JSON object a line. Never a secret.
 //!
 //! Owns how it is said and where to; what is said is each module's own. Invariants: a log that
 //! cannot be written to, because its reader has gone or its disk is full, never stops the proxy; a
@@ -158,17 +157,11 @@ fn layer<S>(
 where
     S: tracing::Subscriber + for<'a> registry::LookupSpan<'a>,
 {
-    let as_text = match logs.format {
-        LogFormat::Text => true,
-        LogFormat::Json => false,
-        LogFormat::Auto => matches!(sink, Sink::StandardError) && io::stderr().is_terminal(),
-    };
     let layer = fmt::layer().with_writer(sink).with_target(false).log_internal_errors(false);
     let bounded = Bounded { level: filter(logs.level), repeats };
-    if as_text {
-        layer.with_ansi(colours).and_then(bounded).boxed()
-    } else {
-        layer.json().flatten_event(true).and_then(bounded).boxed()
+    match logs.format {
+        LogFormat::Text => layer.with_ansi(colours).and_then(bounded).boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).and_then(bounded).boxed(),
     }
 }
 
@@ -245,8 +238,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gets_one_json_object_a_line() {
-        let lines = check(&logs(LogLevel::Info, LogFormat::Auto));
+    fn programs_get_one_json_object_a_line() {
+        let lines = check(&logs(LogLevel::Info, LogFormat::Json));
         assert_eq!(lines.len(), 2, "{lines:?}");
         let first: serde_json::Value = serde_json::from_str(&lines[0]).expect("is JSON");
         assert_eq!((&first["level"], &first["port"]), (&"ERROR".into(), &6033.into()));
@@ -317,6 +310,33 @@ mod tests {
         );
         let summary =
             "WARN more lines like: no backend connection user=\"ann\" error=refused 10 more=990";
+        assert_eq!(count(summary), 1, "{text}");
+    }
+
+    #[test]
+    fn lines_that_name_their_kind_are_bounded_by_it() {
+        let folder = tempfile::tempdir().expect("makes");
+        let path = folder.path().join("flifo.log");
+        let file = LogFile::open(path.clone()).expect("opens");
+        let repeats = Repeats::default();
+        let logs = logs(LogLevel::Info, LogFormat::Text);
+        let layer = layer(&logs, Sink::File(file), false, repeats.clone());
+        with_default(registry().with(layer), || {
+            for number in 0..1000_u32 {
+                // No two have a word in common but the kind.
+                let user: String =
+                    number.to_string().bytes().map(|it| char::from(it + 49)).collect();
+                tracing::info!(kind = "denied (1045)", user, "a login was refused");
+            }
+            tracing::info!(kind = "denied (1040)", user = "ann", "a login was refused");
+            repeats.sum_up(Which::All);
+        });
+        let text = fs::read_to_string(path).expect("reads");
+        let count = |part: &str| text.lines().filter(|line| line.contains(part)).count();
+        assert_eq!(count("INFO a login was refused kind=\"denied (1045)\""), 10, "{text}");
+        assert_eq!(count("(1040)"), 1, "{text}");
+        let summary =
+            "INFO … and 990 more of this kind in 0 s: a login was refused kind=\"denied (1045)\"";
         assert_eq!(count(summary), 1, "{text}");
     }
 

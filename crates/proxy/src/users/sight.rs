@@ -222,7 +222,7 @@ pub(crate) fn tell(user: &UserName, found: &FoundDefinitions) {
         );
     }
     if found.hides_triggers {
-        tracing::warn!(
+        tracing::info!(
             %user,
             "the server may have triggers that this user does not see: what a statement leaves that may fire one is \
              undone before another client has its connection (one more round trip); to spare that, grant TRIGGER to this \

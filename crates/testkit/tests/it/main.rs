@@ -32,6 +32,7 @@ mod legs;
 mod life;
 mod limits;
 mod log_entries;
+mod log_lines;
 mod login_schema;
 mod logins;
 mod lost_backends;

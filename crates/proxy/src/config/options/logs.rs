@@ -22,8 +22,8 @@ pub(in crate::config) static LOGS: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.logs.level,
             }),
             example: None,
-            doc: "How much is told. \"info\" tells what an operator wants to know, \"debug\" also \
-                  why a client's login failed. Nothing is logged for each statement.",
+            doc: "How much is told. \"error\": what clients feel, \"warn\": what an operator should do something \
+                  about, \"info\": what happened, such as a login that was refused. Nothing is logged for each statement.",
             elsewhere: &[("PgBouncer", "verbose")],
             since: FIRST,
             applies: Now,
@@ -31,16 +31,11 @@ pub(in crate::config) static LOGS: Section<Plan> = Section {
         Row {
             name: "format",
             form: Form::Choice(&Named {
-                values: &[
-                    ("auto", LogFormat::Auto),
-                    ("text", LogFormat::Text),
-                    ("json", LogFormat::Json),
-                ],
+                values: &[("text", LogFormat::Text), ("json", LogFormat::Json)],
                 place: |plan: &mut Plan| &mut plan.logs.format,
             }),
             example: None,
-            doc: "\"text\" for people, \"json\" (one object a line) for programs; \"auto\" is text \
-                  on a terminal and JSON elsewhere.",
+            doc: "\"text\" for people, on a terminal in colours; \"json\" (one object a line) for programs.",
             elsewhere: &[],
             since: FIRST,
             applies: Now,

@@ -1,6 +1,8 @@
 //! Bounds lines that are the same but for their numbers: see [`engine::repeats`].
 //!
-//! Owns what makes two lines the same: their place in the code and their text, with each number taken for any other.
+//! Owns what makes two lines the same: their place in the code and their text, with each number taken for any other. A
+//! line that has a field `kind` is the same as all from its place that have this kind, whatever else they say: what a
+//! stranger can choose, such as a user's name, must not make new kinds.
 //! Lines at level debug and below are not bounded: they are asked for, each of them.
 
 use std::fmt::{self, Write};
@@ -38,6 +40,7 @@ struct Known {
 struct Line {
     level: Level,
     text: String,
+    has_kind: bool,
 }
 
 impl Default for Repeats {
@@ -61,11 +64,15 @@ impl Repeats {
         let Known { begun, hasher, repeats } = &*self.0;
         let mut shape = hasher.build_hasher();
         metadata.callsite().hash(&mut shape);
-        text.hash_without_numbers(&mut shape);
+        match &text.kind {
+            Some(kind) => kind.hash(&mut shape),
+            None => text.hash_without_numbers(&mut shape),
+        }
         let mut repeats = repeats.lock().unwrap_or_else(PoisonError::into_inner);
         repeats.see(shape.finish(), begun.elapsed(), || Line {
             level: *metadata.level(),
-            text: text.0,
+            has_kind: text.kind.is_some(),
+            text: text.all,
         })
     }
 
@@ -83,7 +90,11 @@ impl Repeats {
 fn say(summary: &Summary<Line>) {
     let Summary { sample, count, span, is_mixed } = summary;
     let (more, seconds, text) = (*count, seconds(*span), &sample.text);
-    let what = if *is_mixed { "more lines of several kinds, such as" } else { "more lines like" };
+    let what = match (is_mixed, sample.has_kind) {
+        (true, _) => "more lines of several kinds, such as".to_owned(),
+        (false, true) => format!("… and {more} more of this kind in {seconds} s"),
+        (false, false) => "more lines like".to_owned(),
+    };
     match sample.level {
         Level::ERROR => tracing::error!(target: TARGET, more, seconds, "{what}: {text}"),
         Level::WARN => tracing::warn!(target: TARGET, more, seconds, "{what}: {text}"),
@@ -98,11 +109,15 @@ fn seconds(span: Duration) -> f64 {
 
 /// What a line says, up to [`TEXT_MAX`] bytes.
 #[derive(Default)]
-struct Text(String);
+struct Text {
+    all: String,
+    /// What the line says of its kind, if it does.
+    kind: Option<String>,
+}
 
 impl Text {
     fn hash_without_numbers(&self, state: &mut impl Hasher) {
-        for part in self.0.split(|letter: char| letter.is_ascii_digit()) {
+        for part in self.all.split(|letter: char| letter.is_ascii_digit()) {
             if !part.is_empty() {
                 part.hash(state);
             }
@@ -112,7 +127,10 @@ impl Text {
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let space = if self.0.is_empty() { "" } else { " " };
+        if field.name() == "kind" {
+            self.kind = Some(format!("{value:?}"));
+        }
+        let space = if self.all.is_empty() { "" } else { " " };
         // An error means that the text is full: the rest is left out.
         let _ = match field.name() {
             "message" => write!(self, "{space}{value:?}"),
@@ -123,13 +141,13 @@ impl Visit for Text {
 
 impl Write for Text {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        let room = TEXT_MAX.saturating_sub(self.0.len());
+        let room = TEXT_MAX.saturating_sub(self.all.len());
         if part.len() <= room {
-            self.0.push_str(part);
+            self.all.push_str(part);
             return Ok(());
         }
         let fitting = part.char_indices().map(|(at, _)| at).take_while(|at| *at <= room);
-        self.0.push_str(&part[..fitting.last().unwrap_or_default()]);
+        self.all.push_str(&part[..fitting.last().unwrap_or_default()]);
         Err(fmt::Error)
     }
 }
