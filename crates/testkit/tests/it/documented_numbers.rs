@@ -104,6 +104,16 @@ const ENTRIES: &[Entry] = &[
         Code("crates/proxy/src/admin/http.rs", "const CONNECTIONS_MAX: usize = "),
     ),
     entry("docs/manual/console.md", "`console.digests` ([500])", Default("console.digests")),
+    entry(
+        "docs/manual/sizing.md",
+        "up to [16 MiB] for each client",
+        Code("crates/engine/src/statements.rs", "pub const BYTES_MAX: usize = "),
+    ),
+    entry(
+        "docs/manual/sizing.md",
+        "an eighth ([256] at most) for the console",
+        Code("crates/engine/src/descriptors.rs", "pub const ADMINISTRATION_MAX: u64 = "),
+    ),
     entry("docs/manual/gate.md", "has not reached the server | [10 s] |", Default("limits.wait")),
     entry("docs/manual/gate.md", "1 turns it off | [8] |", Default("server.pipeline")),
     entry(

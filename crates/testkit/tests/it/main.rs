@@ -36,6 +36,7 @@ mod log_lines;
 mod login_schema;
 mod logins;
 mod lost_backends;
+mod manual;
 mod mysql;
 mod names;
 mod outside;
