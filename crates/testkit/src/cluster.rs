@@ -56,10 +56,13 @@ impl Cluster {
                 .start()
                 .expect("a server starts")
         };
-        let cluster = Self { servers: (1..=readers + 1).map(server).collect(), _scripts: None };
-        for server in &cluster.servers {
-            // Each has made its own accounts, which are the same.
+        let mut cluster = Self { servers: (1..=readers + 1).map(server).collect(), _scripts: None };
+        for server in &mut cluster.servers {
+            // Each has made its own accounts, which are the same. Were that repeated at a later start, a reader would have
+            // written transactions of its own, from which it would go on when it follows another server: what it has
+            // got is then got once more, or not at all.
             server.sql("RESET MASTER; SET GLOBAL gtid_slave_pos = ''").expect("begins anew");
+            server.replace_argument("--init-file", "--init-file=");
         }
         for reader in 1..=readers {
             cluster.follow(reader, 0);
