@@ -152,6 +152,11 @@ fn work(number: u32, port: u16, counts: &Counts, is_over: &AtomicBool) -> Result
             Err(Problem::Refused { message, .. }) => {
                 counts.writes_refused.fetch_add(1, Relaxed);
                 ledger.unsure += u64::from(message.contains("may have been executed"));
+                // A refusal (1290, by a writer that is none any more) does not end a transaction. It would go on there, and
+                // be written when that server can be written to again, whatever that lacks by then.
+                if client.query("ROLLBACK").is_err() {
+                    client = again(port, is_over)?;
+                }
                 thread::sleep(Duration::from_millis(5));
                 continue;
             }
