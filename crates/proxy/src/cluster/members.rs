@@ -545,7 +545,7 @@ impl Members {
             (_, Err(_), Ok(_)) => tracing::info!(old, new, "there is a writer"),
             (_, _, Ok(_)) => tracing::info!(old, new, "the writer is another one"),
             (_, Ok(_), Err(_)) => tracing::error!(old, new, "there is no writer any more"),
-            (_, Err(_), Err(_)) => tracing::warn!(old, new, "there is still no writer"),
+            (_, Err(_), Err(_)) => tracing::info!(old, new, "there is still no writer"),
         }
     }
 
@@ -581,9 +581,7 @@ impl Members {
             Condition { is_down: true, .. } => {
                 tracing::error!(server, state, reason, role, "{message}");
             }
-            Condition { is_usable: false, .. } => {
-                tracing::warn!(server, state, reason, role, "{message}");
-            }
+            // On its way up or down, or as an operator has ordered.
             _ => tracing::info!(server, state, reason, role, "{message}"),
         }
     }

@@ -1,10 +1,11 @@
 //! What Flifo says of itself while it runs: that it is ready, which logins it refuses, in which form.
 
+use bench::private_server::PrivateServer;
 use serde_json::Value;
 use testkit::cluster::Cluster;
 use testkit::fake_client::FakeClient;
 use testkit::fake_server::FakeServer;
-use testkit::flifo::{Flifo, free_port};
+use testkit::flifo::Flifo;
 use testkit::scene::{USER, configuration, user, wait_for};
 
 use crate::cluster;
@@ -37,15 +38,21 @@ fn one_line_says_that_flifo_is_ready_and_which_server_is_for_what() {
 #[test]
 fn what_keeps_flifo_from_being_ready_is_said() {
     // Servers are looked at, and one that is not there is found to be down.
-    let port = free_port();
-    let listed = format!("[[servers]]\nname = \"db1\"\naddress = \"127.0.0.1:{port}\"\n");
-    let flifo = Flifo::start(&format!("workers = 1\n{listed}{}", user("")));
+    let mut server = PrivateServer::start_default().expect("a private server");
+    server.stop().expect("it stops");
+    let listed =
+        format!("[[servers]]\nname = \"db1\"\naddress = \"127.0.0.1:{}\"\n", server.port());
+    let (name, password) = (PrivateServer::USER, server.password());
+    let flifo = Flifo::start(&format!(
+        "workers = 1\n{listed}[[users]]\nname = \"{name}\"\npassword = \"{password}\"\n"
+    ));
     wait_for("the line", || !lines(&flifo, "Flifo is not ready yet").is_empty());
     let line = &lines(&flifo, "Flifo is not ready yet")[0];
     assert_eq!(line["level"], "WARN", "{line}");
     assert!(line["servers"].as_str().is_some_and(|it| it.starts_with("db1: down")), "{line}");
-    let _server = FakeServer::start_at(testkit::fake_server::Brand::MariaDb, port);
+    server.start().expect("it starts");
     wait_for("the other line", || !lines(&flifo, "Flifo is ready").is_empty());
+    assert_eq!(lines(&flifo, "Flifo is not ready yet").len(), 1);
 }
 
 #[test]
