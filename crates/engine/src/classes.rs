@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::cap::Cap;
 use crate::overload::{Overload, QueueOrder};
+use crate::time_limits::TimeBounds;
 
 /// A class, as its place in the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,6 +34,8 @@ pub struct Class {
     pub wait_max: Option<Duration>,
     /// What is done in an overload.
     pub when_overloaded: WhenOverloaded,
+    /// How long its statements and clients may take.
+    pub times: TimeBounds,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +57,7 @@ impl Default for Class {
             queue_max: None,
             wait_max: None,
             when_overloaded: WhenOverloaded::Wait,
+            times: TimeBounds::default(),
         }
     }
 }
@@ -126,6 +130,11 @@ impl Classes {
 
     pub fn get(&self, id: ClassId) -> &Class {
         &self.seats[self.index(id)].class
+    }
+
+    /// What each class says of times, in the order of their ids.
+    pub fn times(&self) -> impl Iterator<Item = TimeBounds> {
+        self.seats.iter().map(|seat| seat.class.times)
     }
 
     pub fn named(&self, name: &[u8]) -> Option<ClassId> {

@@ -33,6 +33,9 @@ pub(crate) enum Kind {
     PacketTooLarge,
     UploadTooSlow,
     StatementTooLong,
+    TransactionTooLong,
+    IdleInTransaction,
+    ClientTooOld,
     Idle,
     Stopping,
     Killed,
@@ -45,7 +48,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 30] = [
+    pub(crate) const ALL: [Self; 33] = [
         Self::TooManyClients,
         Self::UserLimit,
         Self::BadHandshake,
@@ -67,6 +70,9 @@ impl Kind {
         Self::PacketTooLarge,
         Self::UploadTooSlow,
         Self::StatementTooLong,
+        Self::TransactionTooLong,
+        Self::IdleInTransaction,
+        Self::ClientTooOld,
         Self::Idle,
         Self::Stopping,
         Self::Killed,
@@ -100,7 +106,10 @@ impl Kind {
             Self::PacketTooLarge => (1153, b"08S01"),
             Self::UploadTooSlow => (1159, b"08S01"),
             Self::StatementTooLong => (3024, b"HY000"),
-            Self::Idle => (4031, b"HY000"),
+            Self::Idle
+            | Self::IdleInTransaction
+            | Self::TransactionTooLong
+            | Self::ClientTooOld => (4031, b"HY000"),
             Self::Stopping => (1053, b"08S01"),
             Self::Killed => (1317, b"70100"),
             Self::UnknownThread => (1094, b"HY000"),
@@ -135,6 +144,9 @@ impl Kind {
             Self::PacketTooLarge => "packet_too_large",
             Self::UploadTooSlow => "upload_too_slow",
             Self::StatementTooLong => "statement_too_long",
+            Self::TransactionTooLong => "transaction_too_long",
+            Self::IdleInTransaction => "idle_in_transaction",
+            Self::ClientTooOld => "client_too_old",
             Self::Idle => "idle",
             Self::Stopping => "stopping",
             Self::Killed => "killed",

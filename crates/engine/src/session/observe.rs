@@ -178,6 +178,10 @@ pub fn is_done(
         _ if answer.failed => return false,
         Purpose::Schema(schema) => backend.enter_schema(Some(schema.clone())),
         Purpose::SchemaReset => backend.was_reset = true,
+        // As behind a client's own statement, and behind what asks for its effect.
+        Purpose::Init(init) | Purpose::InitProbe(init) => {
+            backend.see_collates(init.sets().collates, interned);
+        }
         Purpose::InsertId(client, id) => {
             backend.insert_id = OnBackend::known(*id);
             backend.inserter = Some(*client);

@@ -11,6 +11,7 @@ use wire::command::Opcode;
 use wire::statement::{self, Execute};
 use wire::text::Lexed;
 
+use super::beginning::Beginning;
 use super::diagnostics::Diagnostics;
 use super::facts::{Facts, Reads};
 use super::setup::{Purpose, Setup, Setups};
@@ -111,6 +112,11 @@ const HARMLESS: &[u8] = b"information_schema";
 impl<'a> Pair<'a> {
     /// What the backend must be told before this command. `known`: what it has prepared.
     pub fn plan(self, known: &mut Known, request: Request<'_>, interned: &mut Interned) -> Plan {
+        if let Some(beginning) = &self.session.beginning
+            && let Some(setup) = self.begin(beginning)
+        {
+            return Plan::Answered(setup);
+        }
         if let Some(setup) = self.prepare(known, request, interned) {
             return Plan::Answered(setup);
         }
@@ -141,6 +147,16 @@ impl<'a> Pair<'a> {
             return Plan::Ready;
         }
         self.tell(&needs, told, request, interned)
+    }
+
+    /// What the client's session begins with, on a backend whose session is as a new one's.
+    fn begin(self, beginning: &Beginning) -> Option<Setup> {
+        let Self { session, backend, .. } = self;
+        let new = match beginning.ran_on(backend.id) {
+            true => None,
+            false => settings(backend, backend.wanted(session)),
+        };
+        new.or_else(|| beginning.next(backend.id, backend.settings()))
     }
 
     /// The setups of a command of which these are the needs. `insert_id`: the last one that the backend is told.

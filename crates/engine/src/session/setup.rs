@@ -6,6 +6,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 use wire::command::Opcode;
 
+use crate::init_connect::InitConnect;
 use crate::schemas::Since;
 use crate::session_variables::SessionVariables;
 use crate::source::Source;
@@ -58,6 +59,10 @@ pub enum Purpose {
     Begin,
     /// The backend's session is reset.
     Reset(Step),
+    /// The client's session begins with this.
+    Init(Rc<InitConnect>),
+    /// The backend is asked what that has set.
+    InitProbe(Rc<InitConnect>),
 }
 
 /// What a backend is asked before it is taken from the client whose messages it has.

@@ -7,6 +7,7 @@ use wire::lex::Dialect;
 use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes};
 
+use super::beginning::Beginning;
 use super::diagnostics::{Diagnostics, Told};
 use crate::backend_session::{BackendSession, NUMBER};
 use crate::counts::RowCounts;
@@ -39,6 +40,8 @@ pub struct Session {
     pub statements: Statements,
     /// What it has set its variables to. `None`: it has run nothing yet, and takes a new backend's.
     pub settings: Option<Rc<SessionVariables>>,
+    /// What it has still to begin with, before its first command is read.
+    pub beginning: Option<Box<Beginning>>,
     /// User variables that any backend can be told.
     pub variables: UserVariables,
     pub(super) marks: Marks<Mark>,
@@ -355,6 +358,12 @@ impl Session {
         if self.settings.as_ref().is_none_or(|own| !Rc::ptr_eq(own, backend.settings())) {
             self.settings = Some(Rc::clone(backend.settings()));
         }
+    }
+
+    /// The backend has run what the session begins with; these are its status flags.
+    pub fn see_begun(&mut self, status: Status) {
+        let open = self.status.0 & Status::IN_TRANSACTION.0;
+        self.status = Status(status.lasting().0 | open);
     }
 
     /// Forgets everything, as after `COM_RESET_CONNECTION`. The schema stays, as it does at the

@@ -327,6 +327,10 @@ fn users(reading: &mut Reading<'_>) {
             );
             error(&written.origin("users.plugin"), "users.plugin", message);
         }
+        if !user.pooled {
+            let why = "users.mode is \"pass-through\": the server says how its sessions begin";
+            no_effect(report, written, "users.init_connect", why);
+        }
         if let ([first, ..], false) = (&given[..], user.pooled) {
             no_effect(
                 report,

@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
+use engine::time_limits::Bound;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -34,6 +35,11 @@ pub(super) enum Form<T: 'static> {
     DurationOrNone {
         range: RangeInclusive<Duration>,
         place: fn(&mut T) -> &mut Option<Duration>,
+    },
+    /// A duration, "none", or "inherit": what a wider rule says.
+    Bound {
+        range: RangeInclusive<Duration>,
+        place: fn(&mut T) -> &mut Bound,
     },
     Size {
         range: RangeInclusive<u64>,
@@ -135,6 +141,14 @@ impl<T> Form<T> {
                 let none = value.get_ref().as_str() == Some(NONE) || integer(value) == Some(0);
                 *place(target) = if none { None } else { Some(self.duration(value, range)?) };
             }
+            Self::Bound { range, place } => {
+                *place(target) = match value.get_ref().as_str() {
+                    Some(INHERIT) => Bound::Inherited,
+                    Some(NONE) => Bound::Unlimited,
+                    _ if integer(value) == Some(0) => Bound::Unlimited,
+                    _ => Bound::Within(self.duration(value, range)?),
+                };
+            }
             Self::Size { range, place } => {
                 let size = units::size(self.text(value)?)?;
                 *place(target) = within(size, range, units::show_size)?;
@@ -176,6 +190,12 @@ impl<T> Form<T> {
                 let bounds = bounds(range, |bound| units::show_duration(*bound));
                 format!("\"none\" or a duration with its unit, like \"10s\" or \"2m\",{bounds}")
             }
+            Self::Bound { range, .. } => {
+                let bounds = bounds(range, |bound| units::show_duration(*bound));
+                format!(
+                    "\"{INHERIT}\", \"none\" or a duration with its unit, like \"10s\",{bounds}"
+                )
+            }
             Self::Size { range, .. } => {
                 let bounds = bounds(range, |bound| units::show_size(*bound));
                 format!("a size with its unit, like \"64KiB\" or \"16MiB\",{bounds}")
@@ -207,6 +227,11 @@ impl<T> Form<T> {
             Self::DurationOrNone { place, .. } => {
                 quote(&place(target).map_or_else(|| NONE.to_owned(), units::show_duration))
             }
+            Self::Bound { place, .. } => quote(&match *place(target) {
+                Bound::Inherited => INHERIT.to_owned(),
+                Bound::Unlimited => NONE.to_owned(),
+                Bound::Within(max) => units::show_duration(max),
+            }),
             Self::Size { place, .. } => quote(&units::show_size(*place(target))),
             Self::Choice(choice) => quote(&choice.name(target)?),
             Self::Text { show, .. } => toml_text(&show(target)?),
@@ -291,6 +316,9 @@ fn bounds<V>(range: &RangeInclusive<V>, show: impl Fn(&V) -> String) -> String {
 }
 
 pub(super) const NONE: &str = "none";
+
+/// What the next wider rule says.
+const INHERIT: &str = "inherit";
 
 /// What is shown of a secret.
 const SET: &str = "set";

@@ -49,7 +49,7 @@ mod tests {
                 let is_same = |it: &String| shown.as_deref() == Some(it);
                 ends.into_iter().find(|it| !is_same(it)).expect("there are two")
             }
-            Form::DurationOrNone { .. } => unlike(&["none", "33s"]),
+            Form::DurationOrNone { .. } | Form::Bound { .. } => unlike(&["none", "33s"]),
             Form::Size { .. } => unlike(&["64KiB", "128KiB"]),
             Form::Choice(choice) => unlike(&choice.names()),
             Form::Secret { .. } => "\"hunter2\"".to_owned(),

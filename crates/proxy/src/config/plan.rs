@@ -15,8 +15,10 @@ use std::time::Duration;
 use engine::account::name::UserName;
 use engine::classes::{CLASSES_MAX, Class};
 use engine::cluster::Group;
+use engine::init_connect::InitConnect;
 use engine::limit::Rhythm;
 use engine::placement::{Policy, Remedy};
+use engine::time_limits::{AllLimits, Bound, TimeBounds, TimeLimits};
 use sys::cpus::Cpus;
 use view::audit::AuditKind;
 use view::logged::Literals;
@@ -94,6 +96,10 @@ pub struct ServerOptions {
     pub tls: backend::tls::ForBackends,
     /// By default, the host of the address.
     pub tls_server_name: Option<String>,
+    /// What clients are told in the greeting that the server's version is, if not the truth.
+    pub version: Option<String>,
+    /// What each pooled client's session begins with, unless its user has another one.
+    pub init_connect: Option<InitConnect>,
     /// When a pass-through client's connection to the server is in TLS.
     pub pass_through_tls: PassThroughTls,
     /// Whose address and TLS must meet what an account demands.
@@ -170,7 +176,8 @@ pub struct Network {
 pub struct Limits {
     pub connect: Duration,
     pub login: Duration,
-    pub statement: Option<Duration>,
+    /// Those that classes and users may change.
+    pub times: AllLimits,
     pub wait: Option<Duration>,
     pub idle_client: Option<Duration>,
     pub idle_backend: Option<Duration>,
@@ -347,6 +354,14 @@ pub struct UserOptions {
     pub routines: Unseen,
     pub triggers: Unseen,
     pub pins: Pins,
+    /// The schema of clients that name none.
+    pub schema: Option<String>,
+    /// What its clients' sessions begin with. `None`: what the server's option says.
+    pub init_connect: Option<InitConnect>,
+    /// Age at which backends of this user are closed.
+    pub backend_age: Bound,
+    /// How long its clients' statements, transactions and connections may take.
+    pub times: TimeBounds,
 }
 
 /// What becomes of a backend behind what is in no statement's text, and may have done anything to it: routines,
@@ -444,6 +459,8 @@ impl Default for ServerOptions {
             pipeline: 8,
             tls: backend::tls::ForBackends::default(),
             tls_server_name: None,
+            version: None,
+            init_connect: None,
             pass_through_tls: PassThroughTls::AsClient,
             account_terms: AccountTerms::Client,
             own_address: None,
@@ -469,7 +486,7 @@ impl Default for Limits {
         Self {
             connect: Duration::from_secs(10),
             login: Duration::from_secs(10),
-            statement: None,
+            times: AllLimits::default(),
             wait: Some(Duration::from_secs(10)),
             idle_client: Some(Duration::from_hours(8)),
             idle_backend: Some(Duration::from_mins(1)),
@@ -573,6 +590,10 @@ impl Default for UserOptions {
             routines: Unseen::Pin,
             triggers: Unseen::Read,
             pins: Pins::default(),
+            schema: None,
+            init_connect: None,
+            backend_age: Bound::default(),
+            times: TimeBounds::default(),
         }
     }
 }
@@ -634,6 +655,39 @@ impl Plan {
     ) -> Option<&str> {
         let rule = self.classes.iter().find(|rule| rule.fits(user, schema, from));
         rule.map(|rule| rule.class.name.as_str())
+    }
+
+    /// What is said of this user.
+    pub(crate) fn user(&self, name: &UserName) -> Option<&UserOptions> {
+        self.users.iter().find(|user| *name == *user.name)
+    }
+
+    /// What the sessions of this user's clients begin with.
+    pub(crate) fn init_connect(&self, user: &UserName) -> Option<&InitConnect> {
+        let own = self.user(user).and_then(|user| user.init_connect.as_ref());
+        own.or(self.server.init_connect.as_ref()).filter(|init| !init.is_empty())
+    }
+
+    /// The schema of this user's clients that name none.
+    pub(crate) fn default_schema(&self, user: &UserName) -> Option<&str> {
+        self.user(user)?.schema.as_deref()
+    }
+
+    /// The age at which backends of this user are closed.
+    pub(crate) fn backend_age(&self, user: &UserName) -> Option<Duration> {
+        self.user(user).map(|user| user.backend_age).unwrap_or_default().or(self.limits.backend_age)
+    }
+
+    /// The age at which a backend may have to be closed, whichever user it is of.
+    pub(crate) fn least_backend_age(&self) -> Option<Duration> {
+        let of_users = self.users.iter().filter_map(|user| user.backend_age.or(None));
+        of_users.chain(self.limits.backend_age).min()
+    }
+
+    /// The limits of time that are in force with these classes, in the order of their ids.
+    pub(crate) fn time_limits(&self, classes: impl IntoIterator<Item = TimeBounds>) -> TimeLimits {
+        let users = self.users.iter().map(|user| (user.name.as_bytes(), user.times));
+        TimeLimits::new(&self.limits.times, classes, users)
     }
 
     /// How many workers there are.

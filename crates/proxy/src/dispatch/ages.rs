@@ -1,11 +1,11 @@
-//! What has an age: clients that are idle or do not read, statements that run too long, backends that no client uses.
+//! What has an age: clients that are idle or do not read, backends that no client uses.
 //!
-//! Looks at them when the worker's clock says so; what an end means for a client is said where it is ended.
+//! Looks at them when the worker's clock says so; what an end means for a client is said where it is ended. What a
+//! class or a user may have limits of its own for is in [`crate::dispatch::time_limits`].
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use engine::kill::Scope;
 use engine::session::setup::Purpose;
 
 use crate::dispatch::backend::Backend;
@@ -15,6 +15,7 @@ use crate::dispatch::lost_backend;
 use crate::dispatch::rights;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
+use crate::dispatch::time_limits;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
@@ -26,10 +27,19 @@ pub(crate) fn expire_clients(worker: &Rc<Worker>) {
         return;
     }
     let limits = &worker.plan().limits;
-    let all = [limits.write_stall, limits.upload, limits.idle_client, limits.statement];
+    let times = worker.time_limits();
+    let all = [limits.write_stall, limits.upload, limits.idle_client, times.shortest()];
     let mut next = all.into_iter().flatten().min().unwrap_or(LOOK_MAX);
-    let mut old = Vec::new();
+    let (mut old, mut passed) = (Vec::new(), Vec::new());
     for client in worker.clients.borrow().values() {
+        if times.shortest().is_some()
+            && let Some((left, limit)) = time_limits::due(&times, client, now)
+        {
+            if left.is_zero() {
+                passed.push((Rc::clone(client), limit));
+            }
+            next = next.min(left);
+        }
         match end_of(worker, client, now) {
             None => {}
             Some((Duration::ZERO, end)) => old.push((Rc::clone(client), end)),
@@ -37,13 +47,15 @@ pub(crate) fn expire_clients(worker: &Rc<Worker>) {
         }
     }
     worker.clients_due.set(now + next.min(LOOK_MAX));
+    for (client, limit) in passed {
+        time_limits::pass(worker, &client, limit, now);
+    }
     for (client, end) in old {
         match end {
             End::Unread => {
                 tracing::info!(client = client.id, "ended: it does not read its reply");
                 client.abort();
             }
-            End::Statement => expire_statement(worker, &client),
             End::Upload => expire_upload(worker, &client),
             End::Stop => stop_client(worker, &client),
             End::Idle => {
@@ -62,8 +74,6 @@ pub(crate) enum End {
     Unread,
     /// It sends a command, or a file, too slowly.
     Upload,
-    /// Its statement runs.
-    Statement,
     /// It asks nothing.
     Idle,
     /// It is connected while Flifo stops.
@@ -78,7 +88,7 @@ pub(crate) fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(
         return left(client.stalled_for(now), limits.write_stall, End::Unread);
     }
     let progress = client.progress();
-    let age = now.saturating_duration_since(client.changed.get());
+    let age = now.saturating_duration_since(client.times.changed.get());
     let usual = match client.state() {
         ClientState::Reading | ClientState::AwaitingMemory if worker.is_stopping() => {
             Some((Duration::ZERO, End::Stop))
@@ -88,9 +98,9 @@ pub(crate) fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(
             let age = progress.map_or(age, |progress| age.min(progress.age(now)));
             left(age, limits.idle_client, End::Idle)
         }
-        ClientState::Running => left(age, limits.statement, End::Statement),
         ClientState::Queued
         | ClientState::Preparing
+        | ClientState::Running
         | ClientState::AwaitingMemory
         | ClientState::Writing
         | ClientState::Leaving => None,
@@ -101,24 +111,6 @@ pub(crate) fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(
 
 /// A client without limits is looked at nevertheless, now and then.
 pub(crate) const LOOK_MAX: Duration = Duration::from_mins(1);
-
-/// A statement runs too long: it is killed where Flifo knows how to log in, else its backend is closed. A server that
-/// waits for the rest of a command, or of a file, cannot be told to kill it.
-pub(crate) fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
-    let Some(backend) = client.backend() else { return };
-    tracing::info!(client = client.id, "killed: the statement ran longer than limits.statement");
-    client.changed.set(crate::worker::clock::now());
-    if backend.key.get().is_some() && !client.input.is_sending() {
-        worker.count_fault(Kind::StatementTooLong);
-        kill::kill_on(worker, &backend, Scope::Query);
-    } else {
-        let fault = Fault::new(
-            Kind::StatementTooLong,
-            "Flifo ended this connection: its statement ran longer than limits.statement",
-        );
-        cut_off(worker, client, &fault);
-    }
-}
 
 /// A command does not come to its end in time.
 pub(crate) fn expire_upload(worker: &Rc<Worker>, client: &Rc<Client>) {

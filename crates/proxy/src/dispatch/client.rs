@@ -20,6 +20,7 @@ use engine::intent::Digest;
 use engine::pin::Pin;
 use engine::rights::PreparedChanges;
 use engine::session::Session;
+use engine::time_limits::PassedLimit;
 use engine::upload::Progress;
 use wire::Capabilities;
 
@@ -47,8 +48,7 @@ pub(crate) struct Client {
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) session: RefCell<Session>,
     state: Counted<ClientState>,
-    /// When its state last changed.
-    pub(crate) changed: Cell<Instant>,
+    pub(crate) times: ClientTimes,
     /// Its command, while it waits in the queue or its backend is prepared for it.
     pub(crate) current: RefCell<Option<Box<Command>>>,
     pub(crate) waiting: Cell<Option<Waiting<KeyId>>>,
@@ -79,6 +79,23 @@ pub(crate) struct Client {
     waker: RefCell<Option<Waker>>,
 }
 
+/// Since when a client does what it does.
+pub(crate) struct ClientTimes {
+    /// When its state last changed.
+    pub(crate) changed: Cell<Instant>,
+    /// Since when its transaction is open; `None`: none was when it might last send a command.
+    pub(crate) transaction: Cell<Option<Instant>>,
+    /// A limit of time that it has passed, and that it has still to be told of.
+    pub(crate) passed: Seldom<PassedLimit>,
+}
+
+impl ClientTimes {
+    fn new(now: Instant) -> Self {
+        let (transaction, passed) = (Cell::default(), Seldom::default());
+        Self { changed: Cell::new(now), transaction, passed }
+    }
+}
+
 /// What a client's task must do.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -105,7 +122,7 @@ impl Client {
             key: Cell::new(login.key),
             session: RefCell::new(login.session),
             state: Counted::new(ClientState::Reading),
-            changed: Cell::new(crate::worker::clock::now()),
+            times: ClientTimes::new(crate::worker::clock::now()),
             current: RefCell::default(),
             waiting: Cell::new(None),
             backend: RefCell::new(login.backend),
@@ -165,7 +182,7 @@ impl Client {
 
     pub(crate) fn change_state(&self, state: ClientState) {
         self.state.change(state);
-        self.changed.set(crate::worker::clock::now());
+        self.times.changed.set(crate::worker::clock::now());
     }
 
     /// The sequence id of the first packet of the reply to the command in hand. A login is over with that.
@@ -268,6 +285,11 @@ impl Client {
 
     /// Its command has been answered: it may send the next one.
     pub(crate) fn await_command(&self) {
+        let is_open = self.session.borrow().in_transaction();
+        if is_open != self.times.transaction.get().is_some() {
+            // It began with what has just been answered.
+            self.times.transaction.set(is_open.then(|| self.times.changed.get()));
+        }
         self.change_state(ClientState::Reading);
         self.tell_ended();
         self.input.give_room_back();
@@ -417,7 +439,7 @@ impl Stranded {
         let client = &self.client;
         client.state() == ClientState::Queued
             && client.waiting.get().is_none()
-            && client.changed.get() == self.changed
+            && client.times.changed.get() == self.changed
             && !client.is_closing()
     }
 }

@@ -21,6 +21,11 @@ pub(crate) fn finish_command(
 ) {
     worker.counters.statements.add(1);
     route::note_end(worker, client, command, backend.server);
+    release(worker, client, backend, slot);
+}
+
+/// A command does not need its backend and its slot any more, or not yet.
+pub(crate) fn release(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, slot: bool) {
     let freed;
     if client.session.borrow().can_yield_unseen() && supply::lacks_backends(worker, backend.server)
     {

@@ -11,6 +11,7 @@ use engine::rights::Change;
 use engine::session::Messages;
 use engine::session::prepared::Refused;
 use engine::session::setup::{Purpose, Setup};
+use engine::time_limits::Limit;
 use wire::capability::Capabilities;
 use wire::command::Shape;
 use wire::frame::HEADER;
@@ -209,6 +210,8 @@ pub(crate) enum AfterReply {
     More,
     /// The client cannot go on.
     Close,
+    /// It has passed this limit, which ends it now.
+    Over(Limit),
 }
 
 impl Settled {

@@ -40,6 +40,10 @@ pub(crate) fn enter(worker: &Rc<Worker>, client: &Rc<Client>, schema: &[u8]) {
 /// The server has accepted a schema for a client.
 pub(crate) fn learn(worker: &Worker, client: &Client, purpose: &Purpose) {
     let Purpose::LoginSchema(name, since) = purpose else { return };
+    if worker.plan().init_connect(&client.user.borrow()).is_some() {
+        // What a session begins with may be more than its variables.
+        return;
+    }
     let session = client.session.borrow();
     let (Some(key), Some(schema)) = (client.key.get(), session.schema.clone()) else { return };
     let entered = Entered { schema, settings: session.settings.clone() };

@@ -14,6 +14,7 @@ use crate::dispatch::client::Client;
 use crate::dispatch::command::Awaits;
 use crate::dispatch::diagnostics;
 use crate::dispatch::in_flight::InFlight;
+use crate::dispatch::interrupted;
 use crate::dispatch::lost_transaction;
 use crate::dispatch::notes;
 use crate::dispatch::pipeline;
@@ -55,7 +56,11 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
                 worker.shared.mail(worker.index, Mail::Resume(client.id));
             }
             Some(_) if !flight.slot => unanswered.extend(flight.give_up()),
-            Some(client) if route::may_go_elsewhere(worker, backend, &flight) => {
+            // What was to be killed is not begun anew elsewhere.
+            Some(client)
+                if !interrupted::is_passed(&client)
+                    && route::may_go_elsewhere(worker, backend, &flight) =>
+            {
                 if flight.command.is_some() {
                     flight.give_up();
                 }
@@ -119,8 +124,12 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
     };
     let session = client.session.borrow();
     let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
-    let can_go_on = client.is_pooled() && session.loss() != Loss::State && !is_login;
     let was_open = session.in_transaction();
+    // That its statement has taken too long does not tell a client that its transaction is gone.
+    let passed = interrupted::lost(worker, client);
+    let is_told_of_all = passed.is_none() || !was_open;
+    let can_go_on =
+        client.is_pooled() && session.loss() != Loss::State && !is_login && is_told_of_all;
     let verdict = match can_go_on {
         true => session.verdict(command.facts.ends, reached),
         false => LossVerdict::Unknown,
@@ -136,14 +145,19 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
         drop(session);
         client.rekey();
     }
-    let fault = match verdict {
-        LossVerdict::Done if !flight.is_answered() && !client.input.upload.is_some() => {
+    let is_counted = passed.is_some();
+    let fault = match (passed, verdict) {
+        (Some(fault), _) => {
+            route::note_write(worker, client, &command, backend.server);
+            fault
+        }
+        (None, LossVerdict::Done) if !flight.is_answered() && !client.input.upload.is_some() => {
             return answer::ok(client, command);
         }
-        LossVerdict::Done | LossVerdict::RolledBack => {
+        (None, LossVerdict::Done | LossVerdict::RolledBack) => {
             lost_transaction::fault(worker, backend.server)
         }
-        LossVerdict::Unknown => {
+        (None, LossVerdict::Unknown) => {
             route::note_write(worker, client, &command, backend.server);
             may_have_run(worker, backend, was_open)
         }
@@ -151,7 +165,9 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
     if let Some(noted) = command.noted.take() {
         notes::see_fault(worker, client, *noted, &fault);
     }
-    worker.count_fault(fault.kind);
+    if !is_counted {
+        worker.count_fault(fault.kind);
+    }
     if client.is_pooled() {
         diagnostics::keep_fault(worker, client, command.facts.messages, &fault);
         client.session.borrow_mut().counts.answer(-1);

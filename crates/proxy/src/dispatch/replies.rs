@@ -20,6 +20,7 @@ use crate::dispatch::admit;
 use crate::dispatch::ahead;
 use crate::dispatch::answer;
 use crate::dispatch::backend::{Backend, Life, Taint};
+use crate::dispatch::beginning;
 use crate::dispatch::capture;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
@@ -27,6 +28,7 @@ use crate::dispatch::diagnostics;
 use crate::dispatch::finish;
 use crate::dispatch::handover;
 use crate::dispatch::in_flight::{AfterReply, InFlight, Settled};
+use crate::dispatch::interrupted;
 use crate::dispatch::login_schema;
 use crate::dispatch::lost_backend;
 use crate::dispatch::notes;
@@ -40,6 +42,7 @@ use crate::dispatch::route;
 use crate::dispatch::session_reset;
 use crate::dispatch::session_setup;
 use crate::dispatch::supply;
+use crate::dispatch::time_limits;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 use crate::worker::buffers::BUFFER;
@@ -79,8 +82,10 @@ pub(crate) fn read(worker: &Rc<Worker>, backend: &Rc<Backend>) -> bool {
             continue;
         }
         client.write_last(&buffer[tail]);
-        if then == AfterReply::Close {
-            client.close();
+        match then {
+            AfterReply::Close => client.close(),
+            AfterReply::Over(limit) => time_limits::end_behind(worker, &client, limit),
+            AfterReply::AwaitCommand | AfterReply::More => {}
         }
     }
     worker.settled.replace(settled);
@@ -126,10 +131,8 @@ fn follow(
                 return part(backend, client.as_deref(), &bytes[from..start]);
             }
             Ok(Step::Packet { kind, start, end }) => {
-                if show(flight, kind, bytes, from, start) {
-                    from = start;
-                }
-                let new_end = inspect(worker, backend, flight, kind, bytes, start..end);
+                let new_end =
+                    see_packet(worker, backend, flight, kind, bytes, (&mut from, start..end));
                 bytes.copy_within(end..len, new_end);
                 len -= end - new_end;
                 at = new_end;
@@ -169,6 +172,30 @@ fn follow(
     }
     settled.extend(finish_ended(worker, backend, from..len));
     true
+}
+
+/// Shows a packet to all that learn from it, or change it for their client. `from`: where what the client has not got
+/// yet begins. The answer is where the packet ends now.
+fn see_packet(
+    worker: &Rc<Worker>,
+    backend: &Backend,
+    flight: &mut InFlight,
+    kind: Packet,
+    bytes: &mut [u8],
+    (from, at): (&mut usize, Range<usize>),
+) -> usize {
+    let (start, sequence) = (at.start, bytes[at.start + HEADER - 1]);
+    if show(flight, kind, bytes, *from, start) {
+        *from = start;
+    }
+    let new_end = inspect(worker, backend, flight, kind, bytes, at);
+    if kind == Packet::Err
+        && interrupted::tell_instead(worker, flight, &bytes[*from..start], sequence)
+    {
+        *from = start;
+        return start;
+    }
+    new_end
 }
 
 /// A reply has ended; `tail` is what its client has not got yet.
@@ -401,8 +428,13 @@ fn see_ok(
         if let Purpose::Capture(client) = flight.purpose {
             capture::capture(worker, backend, client, ok);
         }
-        if let (Some(pin), Purpose::Probe(_)) = (pin, &flight.purpose) {
+        let is_of_client =
+            matches!(flight.purpose, Purpose::Probe(_) | Purpose::Init(_) | Purpose::InitProbe(_));
+        if let Some(pin) = pin.filter(|_| is_of_client) {
             worker.pin(client, pin);
+        }
+        if let Purpose::Init(_) = flight.purpose {
+            client.session.borrow_mut().see_begun(ok.status);
         }
         return None;
     }
@@ -533,6 +565,7 @@ fn finish_clients(
     if client.is_pooled() {
         see_end(worker, backend, &client, flight, &mut command);
     }
+    let is_over = interrupted::see_end(&client, &command, flight.failed);
     let Some(command) = own_replies::await_probe(worker, backend, &client, flight, command) else {
         return Settled { client, tail, then: AfterReply::More };
     };
@@ -542,7 +575,12 @@ fn finish_clients(
     let close =
         if flight.failed { is_login || was_uploading } else { command.facts.has(Trait::Releases) };
     worker.buffers.forget(command.end());
-    Settled { client, tail, then: if close { AfterReply::Close } else { AfterReply::AwaitCommand } }
+    let then = match is_over {
+        Some(over) => AfterReply::Over(over),
+        None if close => AfterReply::Close,
+        None => AfterReply::AwaitCommand,
+    };
+    Settled { client, tail, then }
 }
 
 /// A pooled client's command has been answered: what its session and its backend's are now.
@@ -605,6 +643,11 @@ fn finish_preparation(
         match flight.purpose {
             Purpose::UserVariables => client.session.borrow_mut().variables.are_told(),
             Purpose::Number(_) => own_id::go_on(client, backend, flight),
+            Purpose::Init(_) | Purpose::InitProbe(_)
+                if beginning::see_answer(worker, client, backend, flight) =>
+            {
+                return;
+            }
             Purpose::Mode => {
                 backend.session.borrow_mut().see_mode(&mut worker.pool.interned.borrow_mut());
                 client.session.borrow_mut().see_settings(&backend.session.borrow());
@@ -618,6 +661,7 @@ fn finish_preparation(
             return admit::launch_held(worker, client, backend);
         }
     }
+    beginning::see_failure(worker, client, backend, flight);
     let command = client.take_command().unwrap_or_default();
     if !is_done {
         prepared::see_answered(worker, client, backend, command.facts.in_hand, flight);

@@ -270,7 +270,7 @@ fn person(worker: &Worker, client: &Client, now: Instant) -> Person {
         is_pooled: client.is_pooled(),
         schema: session.schema.as_ref().map(|schema| text(schema)),
         state,
-        changed: now.saturating_duration_since(client.changed.get()),
+        changed: now.saturating_duration_since(client.times.changed.get()),
         in_transaction: session.in_transaction(),
         pin: session.pin().map(engine::pin::Pin::name),
         pinned,

@@ -104,7 +104,7 @@ pub(crate) fn is_stale(worker: &Worker, backend: &Backend, now: Instant) -> bool
 pub(crate) fn young_until(worker: &Worker, opened: Instant) -> Instant {
     let plan = worker.plan();
     let soonest = rights::soonest(plan.server.rights_bound);
-    opened + plan.limits.backend_age.map_or(soonest, |age| age.min(soonest))
+    opened + plan.least_backend_age().map_or(soonest, |age| age.min(soonest))
 }
 
 fn is_beyond(worker: &Worker, backend: &Backend, now: Instant) -> bool {

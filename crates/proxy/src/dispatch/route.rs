@@ -252,7 +252,7 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
         Some(command) => *command.rare().stranded.get_or_insert(now),
         None => now,
     };
-    let (changed, until) = (client.changed.get(), since + worker.plan().routing.hold);
+    let (changed, until) = (client.times.changed.get(), since + worker.plan().routing.hold);
     if let Some(members) = worker.shared.cluster.routes() {
         look_for_writes(worker, members, client);
     }

@@ -252,7 +252,10 @@ pub(crate) fn return_to_pool(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backe
     }
     let (now, local) = (crate::worker::clock::now(), worker.at(backend.server));
     let age = || now - backend.opened;
-    let is_aged = || worker.plan().limits.backend_age.is_some_and(|most| age() >= most);
+    let is_aged = || {
+        let max = worker.plan().backend_age(&worker.pool.keys.borrow().get(key).user);
+        max.is_some_and(|max| age() >= max)
+    };
     let is_old = rights::is_stale(worker, backend, now)
         || backend.is_left_behind.get()
         || !backend.is_young(now) && is_aged();

@@ -22,6 +22,7 @@ use engine::pace::Pace;
 use engine::rights::Era;
 use engine::schemas::{Alterations, Schemas};
 use engine::source::Sources;
+use engine::time_limits::{LineRate, TimeLimits};
 use tokio::sync::{Notify, mpsc, oneshot};
 use view::histogram::Histogram;
 
@@ -309,6 +310,9 @@ pub(crate) struct Worker {
     pub(crate) next_reader: Cell<usize>,
     /// When clients are looked at again for their age.
     pub(crate) clients_due: Cell<Instant>,
+    time_limits: RefCell<Rc<TimeLimits>>,
+    /// Lines of the log on clients that have passed one of these limits.
+    pub(crate) limit_lines: RefCell<LineRate>,
     next_client: Cell<u32>,
     next_backend: Cell<u64>,
 }
@@ -330,13 +334,15 @@ impl Worker {
             mailed.mail(worker, Mail::GiveUpIdle(server, tell));
             closed
         });
+        let classes = shared.cluster.classes();
+        let time_limits = shared.plan().time_limits(classes.times());
         Self {
             index,
             plan: RefCell::new(Rc::new(Plan::clone(&shared.plan()))),
             noting: Cell::new(Noting::of(&shared.plan())),
             noted: Cell::new(index as u64),
             servers: shared.cluster.servers.all().map(|it| Local::new(index, it)).collect(),
-            classes: RefCell::new(shared.cluster.classes()),
+            classes: RefCell::new(classes),
             logins: Logins::own(&counters.statements),
             pass_through_logins: Logins::new(shared.plan().logins_max, shared.mailboxes.len()),
             pool: Pool {
@@ -367,6 +373,8 @@ impl Worker {
             stranded: RefCell::default(),
             next_reader: Cell::new(0),
             clients_due: Cell::new(crate::worker::clock::now()),
+            time_limits: RefCell::new(Rc::new(time_limits)),
+            limit_lines: RefCell::default(),
             next_client: Cell::new(first_turn(shared.mailboxes.len())),
             next_backend: Cell::new(1),
             shared,
@@ -377,6 +385,11 @@ impl Worker {
     #[inline]
     pub(crate) fn plan(&self) -> Rc<Plan> {
         Rc::clone(&self.plan.borrow())
+    }
+
+    /// How long clients may do what.
+    pub(crate) fn time_limits(&self) -> Rc<TimeLimits> {
+        Rc::clone(&self.time_limits.borrow())
     }
 
     /// The classes of statements, by name.
@@ -403,6 +416,8 @@ impl Worker {
     pub(crate) fn adopt(&self, plan: &Plan) {
         *self.plan.borrow_mut() = Rc::new(plan.clone());
         self.reclassify();
+        *self.time_limits.borrow_mut() = Rc::new(plan.time_limits(self.classes().times()));
+        self.clients_due.set(crate::worker::clock::now());
         self.noting.set(Noting::of(plan));
     }
 

@@ -79,7 +79,7 @@ async fn pass_through(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) 
         }
     };
     let login = wanted.login(worker, client.capabilities_now());
-    let claim = Claim { user, login };
+    let claim = Claim { user, login }.in_schema(&worker.plan());
     let change = async {
         if let Err(fault) = guesses::wait(worker, &claim.user, client.stream.peer_address()).await {
             client.write(&fault.packet(1));
@@ -135,7 +135,14 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let (_, more) = talk.into_parts();
     client.input.keep_more(&more, false);
     let changed = match proved {
-        Ok(Ok((proved, wanted))) => begin_anew(worker, client, proved, &wanted, sequence),
+        Ok(Ok((proved, mut wanted))) => {
+            if wanted.schema.is_empty()
+                && let Some(schema) = worker.plan().default_schema(&proved.name)
+            {
+                wanted.schema = schema.as_bytes().to_vec();
+            }
+            begin_anew(worker, client, proved, &wanted, sequence)
+        }
         Ok(Err(fault)) => Err(fault),
         Err(_) => {
             let message = "The change of user took longer than limits.login";

@@ -14,6 +14,7 @@ use backend::{Stream, Talk};
 use engine::account::name::{Brand, Packet};
 use engine::pin::Pin;
 use engine::session::Session;
+use engine::session::beginning::Beginning;
 use tokio::time::Instant;
 use wire::auth::{Nonce, Plugin};
 use wire::capability::Capabilities;
@@ -205,6 +206,7 @@ async fn log_in(
         Ok(claim) => claim,
         Err(fault) => return Err(pending_login::tell(pending_login, fault).await),
     };
+    let claim = claim.in_schema(&worker.plan());
     *pending_login.applicant.user.borrow_mut() = Some(notes::named(&claim.user));
     if let Err(fault) = pass.lend(guesses::wait(worker, &claim.user, pending_login.peer)).await {
         return Err(pending_login::tell(pending_login, fault).await);
@@ -253,6 +255,9 @@ async fn greeting(
         }
     };
     let brand = dial::brand(&greeting);
+    if let Some(version) = &worker.plan().server.version {
+        greeting.version = version.clone().into_bytes();
+    }
     greeting.capabilities = offered(greeting.capabilities, pooled, tls);
     if pooled {
         greeting.nonce = guesses::random_nonce()?.as_bytes().to_vec();
@@ -382,6 +387,8 @@ async fn pool(
         pending_login.talk.write(&ok).await?;
     }
     let mut session = Session::new(None, greeting.status);
+    let init = worker.plan().init_connect(&name).cloned();
+    session.beginning = init.map(|init| Box::new(Beginning::new(init)));
     if pending_login::has_hidden_quotes(login.collation) {
         session.keep(Pin::Charset);
     }

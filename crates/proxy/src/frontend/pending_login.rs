@@ -12,7 +12,7 @@ use wire::capability::Capabilities;
 use wire::handshake::Login;
 
 use crate::cluster::servers::ServerId;
-use crate::config::Listen;
+use crate::config::{Listen, Plan};
 use crate::fault::{self, Fault, Kind};
 use crate::users::Cap;
 
@@ -72,6 +72,17 @@ impl Claim {
             Ok(user) => Ok(Self { user, login }),
             Err(why) => Err(fault::unsure(&String::from_utf8_lossy(&sent), why)),
         }
+    }
+
+    /// The same in the schema that the configuration has for the user, if it names none.
+    pub(crate) fn in_schema(mut self, plan: &Plan) -> Self {
+        if self.login.schema.is_none()
+            && let Some(schema) = plan.default_schema(&self.user)
+        {
+            self.login.schema = Some(schema.as_bytes().to_vec());
+            self.login.capabilities = self.login.capabilities | Capabilities::CONNECT_WITH_DB;
+        }
+        self
     }
 }
 

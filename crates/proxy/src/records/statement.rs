@@ -1,5 +1,6 @@
 //! What is noted of a statement while it is on its way, and what becomes of that when its client has its answer.
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -155,11 +156,13 @@ pub(crate) struct LoggedClient {
     pub(crate) since: Instant,
     /// The statement whose answer it takes.
     pub(crate) ended: Seldom<Ended>,
+    /// The digest of the last statement that it was answered; zero: there was none, or none is kept.
+    pub(crate) last_digest: Cell<u64>,
 }
 
 impl LoggedClient {
     pub(crate) fn new(since: Instant) -> Self {
-        Self { since, ended: Seldom::default() }
+        Self { since, ended: Seldom::default(), last_digest: Cell::default() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a worker counts. Each worker has cells of its own, so counting costs an addition.
 
 use std::cell::Cell;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use engine::pin::Pin;
@@ -18,6 +19,25 @@ impl Counter {
 
     pub(crate) const fn get(&self) -> u64 {
         self.0.get()
+    }
+}
+
+/// One for each kind of fault, in the order of their kinds.
+#[derive(Debug)]
+pub(crate) struct FaultCounters([Counter; Kind::ALL.len()]);
+
+impl Default for FaultCounters {
+    fn default() -> Self {
+        // Arrays of more than 32 have no default of their own.
+        Self(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl Deref for FaultCounters {
+    type Target = [Counter; Kind::ALL.len()];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
     }
 }
 
@@ -56,7 +76,7 @@ pub(crate) struct Counters {
     pub(crate) bytes_out: Counter,
     /// Backends that are open just to kill; not a counter, but a gauge.
     pub(crate) killing: Cell<u64>,
-    pub(crate) faults: [Counter; Kind::ALL.len()],
+    pub(crate) faults: FaultCounters,
     pub(crate) pins: [Counter; Pin::ALL.len()],
 }
 
@@ -96,7 +116,7 @@ impl Counters {
         let again = std::iter::once(("sent_again".to_owned(), again)).chain(whys);
         let faults = Kind::ALL
             .iter()
-            .zip(&self.faults)
+            .zip(self.faults.iter())
             .map(|(kind, counter)| (format!("faults.{}", kind.name()), counter.get()));
         let pins = Pin::ALL
             .iter()

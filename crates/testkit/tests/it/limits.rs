@@ -49,7 +49,8 @@ fn a_statement_may_run_so_long_and_is_killed_then() {
     });
     let mut client = scene.client();
     let begun = Instant::now();
-    assert_eq!(client.query("SELECT long").unwrap_err().code(), 1317);
+    let refused = client.query("SELECT long").unwrap_err();
+    assert_eq!(refused.code(), 1969, "the server says of itself that it was killed: {refused:?}");
     assert!(killed.load(SeqCst) && begun.elapsed() > Duration::from_millis(200));
     assert_eq!(client.query("SELECT on"), row("on"));
     drop(client);
@@ -61,7 +62,7 @@ fn a_pass_through_statement_that_runs_too_long_costs_the_connection() {
     let scene = Scene::pass_through("[limits]\nstatement = \"200ms\"\n").witnessed();
     let flag = answer_long(&scene);
     let mut client = scene.client();
-    assert_eq!(client.query("SELECT long").unwrap_err().code(), 3024);
+    assert_eq!(client.query("SELECT long").unwrap_err().code(), 1969);
     assert!(client.is_closed());
     // In the middle of a row nothing can be said: an error there would be taken for the row's end.
     scene.server.answer(|command| {

@@ -93,6 +93,31 @@ fn a_reader_comes_and_goes_under_load() {
     assert!(status.success() && !log.contains("panicked"), "{log}");
 }
 
+#[test]
+fn the_limit_of_one_server_is_in_force_at_once() {
+    let mut scene = Watched::start(Cluster::replicated(1), "");
+    let names = shown(&mut scene);
+    scene.wait_for_roles(&["writer", "reader"]);
+    let limit = |scene: &mut Watched, at: usize| {
+        let rows = scene.console.query("SHOW FULL SERVERS").unwrap();
+        rows[at][6..8].join(" ")
+    };
+    let usual = limit(&mut scene, 0);
+    let mut connected = client(&scene.flifo).unwrap();
+    let named = format!("name = \"{}\"\n", names[1]);
+    let told = reload(&mut scene, |text| text.replacen(&named, &format!("{named}limit = 3\n"), 1));
+    assert_eq!(told, [[format!("servers.{}.limit", names[1]), "now".to_owned()]]);
+    assert!(limit(&mut scene, 1).starts_with("3 "), "{}", limit(&mut scene, 1));
+    assert_eq!(limit(&mut scene, 0), usual, "the other server's");
+    connected.query("SELECT 1").expect("it goes on");
+    let told = reload(&mut scene, |text| text.replacen("limit = 3\n", "limit = 5\n", 1));
+    assert_eq!(told, [[format!("servers.{}.limit", names[1]), "now".to_owned()]]);
+    assert!(limit(&mut scene, 1).starts_with("5 "), "{}", limit(&mut scene, 1));
+    connected.query("SELECT 1").expect("it goes on");
+    let (status, log) = scene.flifo.stop();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
+}
+
 /// One server, and then another one in its place.
 struct Moved {
     flifo: Flifo,

@@ -2,6 +2,7 @@
 
 use engine::classes::WhenOverloaded;
 
+use super::limits::{DAY, MILLISECOND, YEAR};
 use super::{FIRST, Row, Section};
 use crate::config::address;
 use crate::config::form::{Form, Named};
@@ -142,7 +143,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
         Row {
             name: "wait",
             form: Form::DurationOrNone {
-                range: super::limits::MILLISECOND..=super::limits::DAY,
+                range: MILLISECOND..=DAY,
                 place: |rule| &mut rule.class.wait_max,
             },
             example: None,
@@ -166,6 +167,61 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   the newest statement runs first, and a statement that has waited ten times \
                   longer than normal is refused with error 1637, so that most answers arrive while \
                   the application still waits for them.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "statement",
+            form: Form::Bound {
+                range: MILLISECOND..=DAY,
+                place: |rule| &mut rule.class.times.statement,
+            },
+            example: None,
+            doc: "Time that a statement of this class may run on the server, in the place of \
+                  `limits.statement`. What `users.statement` says of its user counts before that. \
+                  \"none\", or 0, is no limit.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "transaction",
+            form: Form::Bound {
+                range: MILLISECOND..=DAY,
+                place: |rule| &mut rule.class.times.transaction,
+            },
+            example: None,
+            doc: "Time that a transaction of a client of this class may be open, in the place of \
+                  `limits.transaction`. What `users.transaction` says counts before that. For \
+                  this limit and the next two a comment in a statement names no class.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "idle_transaction",
+            form: Form::Bound {
+                range: MILLISECOND..=DAY,
+                place: |rule| &mut rule.class.times.idle_transaction,
+            },
+            example: None,
+            doc: "Time that a client of this class may ask nothing while its transaction is open, in the \
+                  place of `limits.idle_transaction`. What `users.idle_transaction` says counts \
+                  before that.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "client_age",
+            form: Form::Bound {
+                range: MILLISECOND..=YEAR,
+                place: |rule| &mut rule.class.times.client_age,
+            },
+            example: None,
+            doc: "Time that a client of this class may stay connected, in the place of \
+                  `limits.client_age`. What `users.client_age` says counts before that.",
             elsewhere: &[],
             since: FIRST,
             applies: Now,

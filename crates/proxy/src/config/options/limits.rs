@@ -49,19 +49,78 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
             name: "statement",
             form: Form::DurationOrNone {
                 range: MILLISECOND..=DAY,
-                place: |plan| &mut plan.limits.statement,
+                place: |plan| &mut plan.limits.times.statement,
             },
             example: Some("\"30s\""),
-            doc: "Time that a statement may run on the server; then it is killed there. A \
-                  pass-through client, whose statements Flifo cannot kill, loses its connection \
-                  instead, and so does one that has not sent all of its command or file. There is \
-                  none by default, because only the application knows how long its statements may \
-                  take.",
+            doc: "Time that a statement may run on the server; then it is killed there, and the \
+                  client gets the server's own error: 1969 (70100) of MariaDB, 3024 (HY000) of \
+                  MySQL. Time in the queue does not count. A server that does not end the \
+                  statement within five seconds more loses the connection, and the client gets \
+                  the same error. A pass-through client, whose statements Flifo cannot kill, loses \
+                  its connection instead, and so does one that has not sent all of its command or \
+                  file. There is none by default, because only the application knows how long its \
+                  statements may take. `users.statement` counts before `classes.statement`, and \
+                  that before this one.",
             elsewhere: &[
                 ("MariaDB", "max_statement_time"),
+                ("MySQL", "max_execution_time"),
                 ("ProxySQL", "mysql-default_query_timeout"),
                 ("PgBouncer", "query_timeout"),
             ],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "transaction",
+            form: Form::DurationOrNone {
+                range: MILLISECOND..=DAY,
+                place: |plan| &mut plan.limits.times.transaction,
+            },
+            example: Some("\"5m\""),
+            doc: "Time that a transaction may be open, whatever its client does in it; waiting in \
+                  the queue counts. A client that asks nothing is told with error 4031 and \
+                  disconnected; a statement that runs is killed first, and answered with 1969 or \
+                  3024 like one that has passed `limits.statement`. The transaction is rolled \
+                  back. `COMMIT AND CHAIN` begins a new one, but of a pass-through client, whose \
+                  statements Flifo does not read, a chain is one transaction. A narrower rule \
+                  counts first: `users.transaction`, then `classes.transaction`.",
+            elsewhere: &[("ProxySQL", "mysql-max_transaction_time")],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "idle_transaction",
+            form: Form::DurationOrNone {
+                range: MILLISECOND..=DAY,
+                place: |plan| &mut plan.limits.times.idle_transaction,
+            },
+            example: Some("\"1m\""),
+            doc: "Time that a client may ask nothing while its transaction is open: it may hold \
+                  locks that others wait for. Then it is told with error 4031 and disconnected, \
+                  and its transaction is rolled back. MariaDB itself says nothing before it \
+                  disconnects. A narrower rule counts first: `users.idle_transaction`, then \
+                  `classes.idle_transaction`.",
+            elsewhere: &[
+                ("MariaDB", "idle_transaction_timeout"),
+                ("ProxySQL", "mysql-max_transaction_idle_time"),
+                ("PgBouncer", "idle_transaction_timeout"),
+            ],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "client_age",
+            form: Form::DurationOrNone {
+                range: MILLISECOND..=YEAR,
+                place: |plan| &mut plan.limits.times.client_age,
+            },
+            example: Some("\"1h\""),
+            doc: "Time that a client may stay connected. Then it is told with error 4031 and \
+                  disconnected, between two statements and never within a transaction. Let the \
+                  application's own pool replace its connections sooner than that. A narrower \
+                  rule counts first: `users.client_age`, then `classes.client_age`. For \
+                  connections to the server, see `limits.backend_age`.",
+            elsewhere: &[],
             since: FIRST,
             applies: Now,
         },
@@ -194,7 +253,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
 pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
 pub(super) const DAY: Duration = Duration::from_hours(24);
-const YEAR: Duration = Duration::from_hours(365 * 24);
+pub(super) const YEAR: Duration = Duration::from_hours(365 * 24);

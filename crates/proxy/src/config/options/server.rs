@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use backend::tls::Mode;
+use engine::init_connect::InitConnect;
 use engine::limit::Rhythm;
 
 use super::{FIRST, Row, Section, paths};
@@ -253,6 +254,56 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             applies: NewConnections,
         },
         Row {
+            name: "version",
+            form: Form::Text {
+                allowed: "1 to 60 printable ASCII characters",
+                show: |plan| plan.server.version.clone(),
+                set: |plan, text| {
+                    let is_good = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+                    if !(1..=VERSION_MAX).contains(&text.len()) || !text.bytes().all(is_good) {
+                        return Err(format!("a version has 1 to {VERSION_MAX} ASCII characters"));
+                    }
+                    plan.server.version = Some(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("\"8.0.36\""),
+            doc: "The version that clients are told when they connect, for drivers that choose by it \
+                  what they send. Without it, the server's own. It changes nothing else: VERSION() \
+                  and @@version are answered by the server.",
+            elsewhere: &[("ProxySQL", "mysql-server_version"), ("MaxScale", "version_string")],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
+            name: "init_connect",
+            form: Form::Text {
+                allowed: "one SET of session variables, or nothing",
+                show: |plan| plan.server.init_connect.as_ref().map(|it| it.text().to_owned()),
+                set: |plan, text| {
+                    plan.server.init_connect = Some(InitConnect::read(text)?);
+                    Ok(())
+                },
+            },
+            example: Some("\"SET sql_mode = 'ANSI', time_zone = '+00:00'\""),
+            doc: "A SET of session variables that each pooled client's session begins with, like the \
+                  server's option of this name. It runs before the first statement of the client, \
+                  which costs one more round trip to the server, two with SET NAMES; from then on \
+                  the variables are the client's, whichever backend connection serves it. If it \
+                  fails, the client's statements are answered with the server's error. Only \
+                  variables that Flifo can tell to any connection are allowed: user variables, \
+                  GLOBAL, SET TRANSACTION and other statements are refused when the file is read. \
+                  Sessions of clients that are passed through begin as the server has it. As at \
+                  MariaDB, COM_RESET_CONNECTION and COM_CHANGE_USER end its effect.",
+            elsewhere: &[
+                ("MySQL", "init_connect"),
+                ("ProxySQL", "mysql-init_connect"),
+                ("PgBouncer", "connect_query"),
+            ],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
             name: "pass_through_tls",
             form: Form::Choice(&Named {
                 values: &[
@@ -442,3 +493,6 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
         },
     ],
 };
+
+/// Of a version that clients are told.
+const VERSION_MAX: usize = 60;

@@ -1,7 +1,9 @@
 //! Options of one user.
 
+use engine::init_connect::InitConnect;
 use wire::auth::{Plugin, Secret, native, sha_crypt};
 
+use super::limits::{DAY, MILLISECOND, SECOND, YEAR};
 use super::{FIRST, Row, Section, paths};
 use crate::config::form::{Form, Named};
 use crate::config::options::Applies::{NewConnections, Now};
@@ -208,6 +210,106 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                   cursors and parameters sent in pieces keep a connection only while they last, \
                   and are not refused; nor is a statement whose effect the server reports only \
                   after it has run.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "schema",
+            form: Form::Text {
+                allowed: "a schema's name",
+                show: |user| user.schema.clone(),
+                set: |user, text| {
+                    if text.is_empty() {
+                        return Err("a schema's name is not empty".to_owned());
+                    }
+                    user.schema = Some(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("\"shop\""),
+            doc: "The schema of a client that names none when it logs in or becomes this user \
+                  (COM_CHANGE_USER). A login fails if the server does not let the user into it. A \
+                  pass-through client that becomes the same user again asks its server itself, and \
+                  is in no schema then.",
+            elsewhere: &[("ProxySQL", "mysql_users.default_schema")],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
+            name: "init_connect",
+            form: Form::Text {
+                allowed: "one SET of session variables, or nothing",
+                show: |user| user.init_connect.as_ref().map(|it| it.text().to_owned()),
+                set: |user, text| {
+                    user.init_connect = Some(InitConnect::read(text)?);
+                    Ok(())
+                },
+            },
+            example: Some("\"SET sql_mode = 'ANSI'\""),
+            doc: "What the sessions of this user's clients begin with, in the place of \
+                  `server.init_connect`. An empty text: with nothing.",
+            elsewhere: &[("ProxySQL", "mysql-init_connect")],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
+            name: "statement",
+            form: Form::Bound { range: MILLISECOND..=DAY, place: |user| &mut user.times.statement },
+            example: None,
+            doc: "Time that a statement of this user may run on the server, pooled or passed through. \
+                  \"inherit\": as the class of the statement has it (`classes.statement`), else as \
+                  `limits.statement`. \"none\", or 0, is no limit, whatever these say.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "transaction",
+            form: Form::Bound {
+                range: MILLISECOND..=DAY,
+                place: |user| &mut user.times.transaction,
+            },
+            example: None,
+            doc: "Time that a transaction of this user may be open, in the place of \
+                  `classes.transaction` and `limits.transaction`.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "idle_transaction",
+            form: Form::Bound {
+                range: MILLISECOND..=DAY,
+                place: |user| &mut user.times.idle_transaction,
+            },
+            example: None,
+            doc: "Time that a client of this user may ask nothing while its transaction is open, in the \
+                  place of `classes.idle_transaction` and `limits.idle_transaction`.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "client_age",
+            form: Form::Bound {
+                range: MILLISECOND..=YEAR,
+                place: |user| &mut user.times.client_age,
+            },
+            example: None,
+            doc: "Time that a client of this user may stay connected, in the place of \
+                  `classes.client_age` and `limits.client_age`.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "backend_age",
+            form: Form::Bound { range: SECOND..=YEAR, place: |user| &mut user.backend_age },
+            example: None,
+            doc: "Age at which a backend connection of this user is closed as soon as no client uses \
+                  it, in the place of `limits.backend_age`. Connections belong to users and to no \
+                  class. One that a client keeps, pinned or passed through, stays as long as that.",
             elsewhere: &[],
             since: FIRST,
             applies: Now,
