@@ -250,6 +250,17 @@ impl Auto {
         self.limit = self.limit.clamp(floor, ceiling);
     }
 
+    /// Swings by this rhythm from now on, around where it is.
+    pub fn swing_by(&mut self, rhythm: Rhythm, now: Duration) {
+        if rhythm == self.rhythm {
+            return;
+        }
+        let (bounds, centre, stay) = (self.bounds, self.centre, self.stay);
+        let trace = std::mem::take(&mut self.trace);
+        *self = Self { centre, stay, trace, ..Self::new(bounds, rhythm, now) };
+        self.swing(now);
+    }
+
     pub const fn limit(&self) -> u32 {
         self.limit
     }

@@ -147,6 +147,20 @@ impl Digests {
         told
     }
 
+    /// Has so many rows at most from now on, and at least one. The figures of those that have to go count among the
+    /// others.
+    pub fn resize(&mut self, rows_max: usize) {
+        self.rows_max = rows_max.max(1);
+        for gone in self.rows.drain(self.rows_max.min(self.rows.len())..) {
+            self.places.remove(&gone.digest);
+            self.others.merge(&gone.figures);
+            self.replaced += 1;
+        }
+        if self.hand >= self.rows.len() {
+            self.hand = 0;
+        }
+    }
+
     /// All begin at zero. A statement that runs meanwhile counts among the others.
     pub fn reset(&mut self) {
         *self = Self::new(self.rows_max);
@@ -283,6 +297,29 @@ mod tests {
         assert_eq!(of("set password = 'se"), "set password =");
         assert!(of(&"x ".repeat(5000)).len() <= TEXT_MAX + 4);
         assert_eq!(of("ä\u{fffd}"), "ä\u{fffd}");
+    }
+
+    #[test]
+    fn figures_stay_true_while_rows_come_and_go() {
+        let mut digests = Digests::new(3);
+        let places: Vec<_> = (1..=3).map(|it| digests.place(it, text(&format!("t{it}")))).collect();
+        places.iter().for_each(|place| digests.add(*place, &cost()));
+        digests.resize(1);
+        // It ends after its row is gone.
+        digests.add(places[2], &cost());
+        let told = |digests: &Digests| -> Vec<(u64, u64)> {
+            digests.told().iter().map(|it| (it.digest, it.figures.run.count())).collect()
+        };
+        assert_eq!(told(&digests), [(1, 1), (0, 3)]);
+        assert!(digests.text(2).is_none() && digests.text(1).is_some());
+        let other = digests.place(2, text("t2"));
+        assert_eq!(told(&digests), [(2, 0), (0, 4)], "there is one row");
+        digests.resize(2);
+        digests.place(1, text("t1"));
+        digests.add(other, &cost());
+        assert_eq!(told(&digests), [(2, 1), (1, 0), (0, 4)]);
+        digests.resize(0);
+        assert_eq!(told(&digests), [(2, 1), (0, 4)], "there is always one");
     }
 
     #[test]

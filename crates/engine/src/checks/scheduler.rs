@@ -141,6 +141,11 @@ impl CheckScheduler {
         }
     }
 
+    /// So many may run at once from now on. Those that run already go on. Call [`Self::next`] afterwards.
+    pub fn run_at_most(&mut self, running_max: u32) {
+        self.running_max = running_max.max(1);
+    }
+
     pub fn len(&self) -> usize {
         self.checks.len()
     }
@@ -383,6 +388,21 @@ mod tests {
         assert_eq!((loads.least(), two.due()), (Some(1), Some(now + SECOND)));
         assert!(two.next(now, first).is_none());
         assert!(matches!(two.next(now + SECOND, first), Some(Deed::Run(..))));
+    }
+
+    #[test]
+    fn more_may_run_from_now_on_and_fewer() {
+        let (now, loads) = (Instant::now(), Arc::new(Loads::new(1)));
+        let mut scheduler = CheckScheduler::new(0, loads, 1);
+        (0..4).for_each(|id| scheduler.add(Subject::new(id), now));
+        assert!(scheduler.next(now, first).is_some() && scheduler.next(now, first).is_none());
+        scheduler.run_at_most(2);
+        assert!(scheduler.next(now, first).is_some() && scheduler.next(now, first).is_none());
+        scheduler.run_at_most(1);
+        scheduler.done(0, now + SECOND);
+        assert!(scheduler.next(now, first).is_none(), "one runs still");
+        scheduler.done(1, now + SECOND);
+        assert!(scheduler.next(now, first).is_some());
     }
 
     #[test]

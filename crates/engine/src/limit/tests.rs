@@ -92,6 +92,23 @@ fn seconds(count: u64) -> Duration {
 }
 
 #[test]
+fn another_rhythm_goes_on_around_where_the_limit_is() {
+    let mut run = Run::new(from(60), Rhythm::Own);
+    run.ticks(BUSY, seconds(30));
+    let (centre, decisions) = (run.auto.centre(), run.auto.trace().count());
+    assert!(centre < 30.0, "{centre}: it has found the knee");
+    run.auto.swing_by(Rhythm::Own, run.now);
+    assert_eq!(run.auto.trace().count(), decisions, "the same rhythm changes nothing");
+    run.auto.swing_by(Rhythm::Clock, run.now);
+    assert_eq!((run.auto.centre(), run.auto.trace().count()), (centre, decisions));
+    assert!((f64::from(run.auto.limit()) - centre).abs() < 6.0, "{}", run.auto.limit());
+    run.ticks(BUSY, seconds(30));
+    let last = run.auto.trace().last().expect("it has decided").at;
+    assert!(run.now - last < seconds(10), "it decides on");
+    assert!((6.0..30.0).contains(&run.auto.centre()), "{}", run.auto.centre());
+}
+
+#[test]
 fn the_knee_is_found_from_both_sides() {
     for start in [2, 8, 16, 60, 300] {
         for knee in [4.0, 12.0, 50.0] {
