@@ -23,13 +23,17 @@ mod suggest;
 mod tests;
 mod units;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use toml::de::DeValue;
+use wire::auth::Secret;
+use zeroize::Zeroizing;
 
 pub(crate) use self::allowance::allowance;
-pub(crate) use self::difference::{Change, What, difference};
-pub(crate) use self::in_force::in_force;
+pub(crate) use self::difference::{Change, What};
+pub(crate) use self::in_force::{InForce, MayPlace, in_force};
 pub(crate) use self::live::Live;
 pub(crate) use self::options::Applies;
 pub(crate) use self::plan::AcceptedClient;
@@ -40,6 +44,7 @@ pub use self::plan::{
     Routing, Sandbox, ServerOptions, ServerRule, SlowLog, Unseen, UserOptions,
 };
 pub use self::problem::{Position, Problem, ProblemPlace, Severity, Warning};
+pub(crate) use self::reader::is_option;
 pub(crate) use self::reference::shown;
 pub use self::reference::{reference, sample};
 
@@ -57,6 +62,9 @@ pub struct Overrides {
     pub allow_privileged_user: bool,
 }
 
+/// Options that were set on the console, by their names in full.
+pub(crate) type Settings = BTreeMap<String, Secret>;
+
 /// Where a plan comes from, and comes from again when it is read anew.
 #[derive(Clone, Debug, Default)]
 pub struct Instructions {
@@ -69,6 +77,18 @@ impl Instructions {
     /// Reads them; see [`load`].
     pub fn load(&self) -> Result<(Plan, Vec<Warning>), Vec<Problem>> {
         load(self.file.as_deref(), &self.overrides)
+    }
+
+    /// Reads the text that a plan was made of, and the files that it names as they are now, with these settings on top.
+    pub(crate) fn load_again(
+        &self,
+        plan: &Plan,
+        settings: &Settings,
+    ) -> Result<(Plan, Vec<Warning>), Vec<Problem>> {
+        let file = self.file.as_deref();
+        let name = file.map_or_else(|| NO_FILE.to_owned(), |it| it.display().to_string());
+        let text = String::from_utf8_lossy(plan.text.as_bytes());
+        read(&text, (file, &name), &self.overrides, settings)
     }
 }
 
@@ -94,8 +114,21 @@ pub fn load(
             (text, path.display().to_string())
         }
     };
-    let mut reading = Reading::of(Source::new(&file, &text));
+    let text = Zeroizing::new(text);
+    read(&text, (path, &file), overrides, &Settings::default())
+}
+
+fn read(
+    text: &str,
+    (path, name): (Option<&Path>, &str),
+    overrides: &Overrides,
+    settings: &Settings,
+) -> Result<(Plan, Vec<Warning>), Vec<Problem>> {
+    let mut reading = Reading::of(Source::new(name, text));
     overrides.apply(&mut reading);
+    for (option, value) in settings {
+        reading.setting(option, &String::from_utf8_lossy(value.as_bytes()));
+    }
     check::contradictions(&mut reading);
     files::look(&mut reading);
     if let Some(path) = path {
@@ -107,6 +140,7 @@ pub fn load(
 fn finish(reading: Reading<'_>) -> Result<(Plan, Vec<Warning>), Vec<Problem>> {
     let Reading { mut plan, written, report, .. } = reading;
     plan.sources = written.sources();
+    plan.text = Arc::new(Secret::from(report.source.text));
     report.finish().map(|warnings| (plan, warnings))
 }
 

@@ -12,7 +12,9 @@ mod scope;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -28,16 +30,110 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::config::{Listen, Plan};
+use crate::config::{Listen, MayPlace, Plan, Sandbox};
 use crate::placement::board::Board;
 
 pub(crate) use board::PlacementState;
 pub use journal::{JournalError, Undone};
 pub(crate) use observer::Pulse;
 
+/// The placement of a run: which thread does it, and what it may do.
+pub(crate) struct PlacementKeeper {
+    guard: Mutex<Option<Guard>>,
+    /// Flifo ends: nothing is placed any more.
+    is_over: AtomicBool,
+    threads: Box<dyn Fn() -> Threads + Send + Sync>,
+    reach: Reach,
+}
+
+/// What the process has kept of the rights to place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// All that its user may.
+    All,
+    /// In a sandbox that was made for it, with the book in this folder.
+    Folder(PathBuf),
+    /// It may look.
+    Nothing,
+}
+
+impl Reach {
+    /// What a process keeps that enters the sandbox of this plan, if it enters one.
+    pub(crate) fn of(plan: &Plan, policy: Policy) -> Self {
+        match (plan.hardening.sandbox, acts(policy)) {
+            (Sandbox::Off, _) => Self::All,
+            (Sandbox::On, true) => {
+                Self::Folder(book_path(plan).parent().map(Path::to_owned).unwrap_or_default())
+            }
+            (Sandbox::On, false) => Self::Nothing,
+        }
+    }
+
+    /// Whether what this plan says of placement can be done.
+    fn allows(&self, plan: &Plan) -> bool {
+        !acts(plan.placement.policy.engine())
+            || match self {
+                Self::All => true,
+                Self::Folder(folder) => book_path(plan).parent() == Some(folder),
+                Self::Nothing => false,
+            }
+    }
+}
+
+/// Whether a policy changes anything.
+pub(crate) const fn acts(policy: Policy) -> bool {
+    !matches!(policy, Policy::Off | Policy::Observe)
+}
+
+impl PlacementKeeper {
+    /// Begins. `threads` tells what is placed.
+    pub(crate) fn start(
+        threads: Box<dyn Fn() -> Threads + Send + Sync>,
+        policy: Policy,
+        reach: Reach,
+    ) -> io::Result<Arc<Self>> {
+        let guard = Mutex::new(start(threads(), policy)?);
+        Ok(Arc::new(Self { guard, is_over: AtomicBool::new(false), threads, reach }))
+    }
+
+    /// Whether this process may do what a plan says of placement.
+    pub(crate) fn may_place(&self, plan: &Plan) -> MayPlace {
+        if self.reach.allows(plan) { MayPlace::Yes } else { MayPlace::GivenUp }
+    }
+
+    /// Begins anew by the plan that is in force, after all that was changed by the one before is undone. It waits for
+    /// the thread that does it.
+    pub(crate) fn renew(&self) {
+        let mut guard = self.lock();
+        if self.is_over.load(Relaxed) {
+            return;
+        }
+        drop(guard.take());
+        let threads = (self.threads)();
+        let policy = succeed(&threads.plan);
+        let board = Arc::clone(&threads.board);
+        match start(threads, policy) {
+            Ok(None) => board.put(PlacementState { policy: "off", ..PlacementState::default() }),
+            Ok(begun) => *guard = begun,
+            Err(error) => tracing::error!(%error, "no placement"),
+        }
+    }
+
+    /// Ends it, and waits until everything is undone.
+    pub(crate) fn end(&self) {
+        let mut guard = self.lock();
+        self.is_over.store(true, Relaxed);
+        drop(guard.take());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Guard>> {
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Ends placement when it is dropped, and waits until everything is undone.
 #[derive(Debug)]
-pub(crate) struct Guard {
+struct Guard {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     path: PathBuf,
@@ -121,7 +217,7 @@ pub(crate) struct Threads {
 }
 
 /// Begins, if there is anything to do.
-pub(crate) fn start(threads: Threads, policy: Policy) -> io::Result<Option<Guard>> {
+fn start(threads: Threads, policy: Policy) -> io::Result<Option<Guard>> {
     if policy == Policy::Off {
         return Ok(None);
     }

@@ -6,6 +6,7 @@ pub mod logs;
 mod ready;
 mod signals;
 mod supervised;
+mod watched;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,14 +19,14 @@ use sys::supervisor::Supervisor;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime, Runtime};
 use tokio::sync::mpsc;
 
-use crate::admin;
-use crate::admin::reload::Reloader;
+use crate::admin::reload::{Means, Reloader};
+use crate::admin::{self, NewDoors};
 use crate::cluster::servers::Site;
 use crate::config::{self, Instructions, Listen, Live, Logs, Plan};
 use crate::dispatch::worker::{Mail, Shared, Worker};
 use crate::frontend::listener::{self, Audience, Listener};
 use crate::frontend::passed::{Passed, PassedError, Purpose};
-use crate::placement;
+use crate::placement::{self, PlacementKeeper, Reach};
 use crate::records::{RecordError, Records};
 use crate::run::hardening::HardeningError;
 use crate::run::logs::Log;
@@ -102,6 +103,7 @@ pub fn run(
     let records = Records::open(&plan)?;
     let addresses = sites.iter().map(|site| &site.address);
     hardening::harden(&plan, &source, policy, addresses)?;
+    let reach = Reach::of(&plan, policy);
     let descriptors = share_descriptors(&plan, limit, sites.len());
     tell_of_memory(&plan);
     records.start();
@@ -118,21 +120,19 @@ pub fn run(
         let work = move || work(index, shared, mail, listeners);
         workers.push(thread::Builder::new().name(name).spawn(work).map_err(RunError::Worker)?);
     }
-    let relog = {
-        let log = log.clone();
-        move |logs: &Logs| match log.prepare(logs) {
-            Ok(commit) => Ok(Box::new(commit) as Box<dyn FnOnce() + Send>),
-            Err(error) => Err(error.to_string()),
-        }
-    };
-    let (tell_doors, new_doors) = mpsc::unbounded_channel();
-    let reloader = Reloader::new(Arc::clone(&shared), source, Box::new(relog), tell_doors);
+    let (doors_told, new_doors) = mpsc::unbounded_channel();
+    let placed = Arc::clone(&shared);
+    // Ends, and undoes, before this function returns, whatever it returns.
+    let placement = Placed(
+        PlacementKeeper::start(Box::new(move || threads(&placed)), policy, reach)
+            .map_err(RunError::Worker)?,
+    );
+    let reports = Arc::new(Reports::new(supervisor));
+    let means = means(&shared, log, &reports, doors_told);
+    let reloader = Reloader::new(Arc::clone(&shared), source, means, Arc::clone(&placement.0));
     let reloader = Arc::new(reloader);
     admin::open(&shared, doors, &reloader, new_doors).map_err(RunError::Worker)?;
-    // Ends, and undoes, before this function returns, whatever it returns.
-    let placement = placement::start(threads(&shared), policy).map_err(RunError::Worker)?;
     say_start(&shared);
-    let reports = Reports::new(supervisor);
     reports.serving(&shared);
     wait_for_signal(&waiting, &mut signals, &reloader, &shared, &workers, (log, &reports));
     drop(placement);
@@ -145,6 +145,37 @@ pub fn run(
     shared.records.end();
     remove_sockets(&shared.plan(), &kept);
     Ok(())
+}
+
+/// What a reload does by others.
+fn means(
+    shared: &Arc<Shared>,
+    log: &Log,
+    reports: &Arc<Reports>,
+    doors: mpsc::UnboundedSender<NewDoors>,
+) -> Means {
+    let (shared, log, reports) = (Arc::clone(shared), log.clone(), Arc::clone(reports));
+    Means {
+        log: Box::new(move |logs: &Logs| match log.prepare(logs) {
+            Ok(commit) => Ok(Box::new(commit) as Box<dyn FnOnce() + Send>),
+            Err(error) => Err(error.to_string()),
+        }),
+        doors,
+        tell: Box::new(move |stage| reports.tell_of_reload(&shared, stage)),
+        examine: Box::new(|plan, servers| {
+            let servers = servers.iter().copied();
+            hardening::refuse_privileged_user(plan, servers).map_err(|error| error.to_string())
+        }),
+    }
+}
+
+/// A placement that ends, and undoes, when this is dropped.
+struct Placed(Arc<PlacementKeeper>);
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// Removes the paths of Unix sockets, but for those that the supervisor keeps.
@@ -292,11 +323,9 @@ fn wait_for_signal(
         shared.records.reopen();
     };
     let reload = async || {
-        reports.reloading();
         reopen();
         // What comes of it is in the log, too.
-        let why = reloader.reload().await.err();
-        reports.reloaded(shared, why.as_deref());
+        let _ = reloader.reload().await;
     };
     runtime.block_on(async {
         tokio::select! {
@@ -306,6 +335,7 @@ fn wait_for_signal(
             () = sum_up(log) => {}
             () = tell_ready(shared) => {}
             () = spare_memory::look_after() => {}
+            () = watched::watch(reloader, shared) => {}
         }
         let limit = shared.plan().limits.stop;
         reports.stopping(limit);

@@ -38,6 +38,8 @@ pub(crate) struct Users {
     configured: RwLock<Arc<Configured>>,
     /// Users that the server's table of accounts has told of. None is ever removed: its clients may still be there.
     found: RwLock<HashMap<UserName, Arc<User>>>,
+    /// Some of them are withdrawn.
+    has_withdrawn: AtomicBool,
     /// Users whose password a client has said, and that neither the configuration nor the table names.
     learnt: Learnt,
 }
@@ -52,6 +54,8 @@ pub(crate) struct User {
     /// What Flifo asks clients to prove the password with, if the proof allows a choice.
     plugin: Plugin,
     source: Source,
+    /// Nothing tells of it any more: clients that it has end, and new ones are passed through.
+    is_withdrawn: AtomicBool,
     pub(crate) standing: Arc<AccountStanding>,
     pub(crate) rights: Arc<OfOne>,
     pub(crate) clients: Arc<Cap>,
@@ -262,6 +266,7 @@ impl User {
             generation: AtomicU32::new(0),
             plugin,
             source: Source::Configuration,
+            is_withdrawn: AtomicBool::new(false),
             standing: Arc::default(),
             rights: Arc::default(),
             clients: Arc::default(),
@@ -350,6 +355,11 @@ impl User {
     /// is forgotten may have been dropped, and made anew with other rights.
     pub(crate) fn era(&self) -> u32 {
         self.trust().map_or(0, Trust::era)
+    }
+
+    /// Whether clients can be pooled as it.
+    fn is_of_use(&self) -> bool {
+        !self.is_withdrawn.load(Relaxed) && self.proof().is_some()
     }
 
     /// Its password is known no longer.
@@ -533,8 +543,49 @@ impl Users {
             return Some(Arc::clone(user));
         }
         let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
-        let found = found.get(name).filter(|user| user.proof().is_some()).cloned();
+        let found = found.get(name).filter(|user| user.is_of_use()).cloned();
         found.or_else(|| self.learnt.get(name))
+    }
+
+    /// All users whose clients are pooled.
+    pub(crate) fn all(&self) -> Vec<(UserName, Arc<User>)> {
+        let own = |(name, user): (&UserName, &Arc<User>)| (name.clone(), Arc::clone(user));
+        let configured = self.configured();
+        let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+        let found: Vec<_> = found.iter().map(own).collect();
+        let is_of_use = |(name, user): &(UserName, Arc<User>)| {
+            user.is_of_use() && !configured.known.contains_key(name)
+        };
+        let others = found.into_iter().chain(self.learnt.all()).filter(is_of_use);
+        configured.known.iter().map(own).chain(others).collect()
+    }
+
+    /// No table of accounts tells of users any more. The answer is the names of those that one has told of. What was
+    /// known of their passwords stays for the clients that they have: see [`Self::wipe_withdrawn`].
+    pub(crate) fn withdraw_found(&self) -> Vec<UserName> {
+        let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+        let known = found.iter().filter(|(_, user)| user.is_of_use());
+        self.has_withdrawn.store(true, Relaxed);
+        let withdraw = |(name, user): (&UserName, &Arc<User>)| {
+            user.is_withdrawn.store(true, Relaxed);
+            name.clone()
+        };
+        known.map(withdraw).collect()
+    }
+
+    /// Nothing is known any more of the passwords of users that no table tells of, when they have no clients.
+    pub(crate) fn wipe_withdrawn(&self) {
+        if !self.has_withdrawn.swap(false, Relaxed) {
+            return;
+        }
+        let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+        for user in found.values().filter(|user| user.is_withdrawn.load(Relaxed)) {
+            if user.clients.is_used() {
+                self.has_withdrawn.store(true, Relaxed);
+            } else {
+                user.wipe();
+            }
+        }
     }
 
     /// The user of this name whose backends may be there, though its clients may be passed through by now.
@@ -567,6 +618,7 @@ impl Users {
         let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
         for (name, user) in &*found {
             user.renew(passwords.get(name));
+            user.is_withdrawn.store(false, Relaxed);
         }
         let configured = self.configured();
         for (name, password) in passwords {
@@ -677,6 +729,46 @@ mod tests {
         assert_eq!(check(&user, "two"), Verdict::Wrong, "it was dropped");
         users.replace_found(&table("three"));
         assert!(Arc::ptr_eq(&users.get(app).unwrap(), &user), "its bounds still count");
+    }
+
+    #[test]
+    fn a_withdrawn_user_lives_as_long_as_its_clients() {
+        let users = Users::default();
+        let app = &UserName::of_account("app");
+        let table = HashMap::from([(app.clone(), Password::Plain("one".into()))]);
+        users.replace_found(&table);
+        let user = users.get(app).unwrap();
+        assert!(user.clients.try_take());
+        assert_eq!(users.withdraw_found(), std::slice::from_ref(app));
+        assert!(
+            users.get(app).is_none() && users.all().is_empty(),
+            "new clients are passed through"
+        );
+        users.wipe_withdrawn();
+        assert!(user.credential().is_some(), "its client may need another backend");
+        user.clients.give_back();
+        users.wipe_withdrawn();
+        assert!(user.credential().is_none());
+        users.replace_found(&table);
+        assert!(Arc::ptr_eq(&users.get(app).unwrap(), &user) && user.credential().is_some());
+    }
+
+    #[test]
+    fn a_user_that_is_named_again_has_the_clients_that_it_had() {
+        let users = Users::default();
+        let app = &UserName::of_account("app");
+        let named = |text: &str| Configured::of(&crate::config::parse(text, "test").unwrap().0);
+        let text = "[[users]]\nname = 'app'\npassword = 'x'\nclients_max = 1";
+        users.reconfigure(named(text));
+        let before = users.get(app).unwrap();
+        assert!(before.clients.try_take());
+        assert_eq!(users.reconfigure(named("")).1, std::slice::from_ref(app));
+        users.reconfigure(named(""));
+        users.reconfigure(named(text));
+        let again = users.get(app).unwrap();
+        assert!(again.clients.is_full(), "its client counts");
+        before.clients.give_back();
+        assert_eq!(again.clients.used(), 0);
     }
 
     #[test]

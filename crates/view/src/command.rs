@@ -15,8 +15,8 @@ pub enum Command {
     Query(Query),
     /// About everything, or about one thing.
     Help(Option<String>),
-    /// An option and its new value.
-    Set(String, String),
+    /// An option and its new value; without one, what it would be had none been set.
+    Set(String, Option<String>),
     /// Of the named server, or of all.
     Server(Verb, Option<String>),
     /// The named server is to be the writer, whatever it lacks.
@@ -122,15 +122,17 @@ fn set(words: &mut Words) -> Result<Command, Wrong> {
         return Ok(Command::Nothing);
     }
     words.take("GLOBAL");
-    let name = words.name("an option's name")?.to_ascii_lowercase();
-    if SESSIONS.contains(&name.as_str()) || SESSIONS_BEGIN.iter().any(|it| name.starts_with(it)) {
+    let name = words.name("an option's name")?;
+    let lower = name.to_ascii_lowercase();
+    if SESSIONS.contains(&lower.as_str()) || SESSIONS_BEGIN.iter().any(|it| lower.starts_with(it)) {
         return Ok(Command::Nothing);
     }
     if !words.take_symbol('=') && !words.take("TO") {
         return Err(format!("'=' is missing{}", before(words.peek())));
     }
     let value = match words.next() {
-        Some(Word::Bare(value) | Word::Text(value) | Word::Number(value)) => value,
+        Some(Word::Bare(value)) if value.eq_ignore_ascii_case("DEFAULT") => None,
+        Some(Word::Bare(value) | Word::Text(value) | Word::Number(value)) => Some(value),
         other => return Err(format!("a value is missing{}", before(other.as_ref()))),
     };
     words.end()?;
@@ -190,8 +192,16 @@ mod tests {
         is("confirm writer db2", Command::ConfirmWriter("db2".into()));
         is("kill 1073741824", Command::Kill(Victim::Client, 1 << 30));
         is("kill query 7;", Command::Kill(Victim::Statement, 7));
-        is("set server.limit = 8", Command::Set("server.limit".into(), "8".into()));
-        is("set limits.wait = '5s'", Command::Set("limits.wait".into(), "5s".into()));
+        is("set server.limit = 8", Command::Set("server.limit".into(), Some("8".into())));
+        is("set limits.wait = '5s'", Command::Set("limits.wait".into(), Some("5s".into())));
+        is("set limits.wait = 5s", Command::Set("limits.wait".into(), Some("5s".into())));
+        is("set limits.wait = default", Command::Set("limits.wait".into(), None));
+        is(
+            "set limits.wait = 'default'",
+            Command::Set("limits.wait".into(), Some("default".into())),
+        );
+        let list = Some("['a', 'b']".to_owned());
+        is("set listen = \"['a', 'b']\"", Command::Set("listen".into(), list));
         is("help show", Command::Help(Some("SHOW".into())));
         is("help 'show'", Command::Help(Some("SHOW".into())));
         is("reload", Command::Reload);

@@ -11,7 +11,7 @@ use crate::admin::Outside;
 use crate::cluster::facts::Standing;
 use crate::cluster::post::News;
 use crate::cluster::servers::Server;
-use crate::config::What;
+use crate::config::{self, Change, What};
 use crate::dispatch::kill_orders;
 use crate::dispatch::worker::{Mail, Worker};
 
@@ -98,13 +98,38 @@ impl Outside {
         }
     }
 
-    /// Sets an option of those that can be set while Flifo runs.
-    pub(super) async fn set(&self, name: &str, value: &str) -> Done {
-        if !matches!(name, "server.limit" | "limit") {
-            return Err(format!("{name} cannot be set while Flifo runs; server.limit can"));
+    /// Sets an option until the next reload.
+    pub(super) async fn set(&self, name: &str, value: Option<&str>) -> Done {
+        let lower = name.to_ascii_lowercase();
+        if matches!(&*lower, "server.limit" | "limit") {
+            return self.set_limit(value.unwrap_or("auto")).await;
         }
+        let name = if config::is_option(&lower) { &*lower } else { name };
+        let changes = self.reloader.set(name, value).await?;
+        self.survey.forget().await;
+        let quiet = |value: Option<String>| value.unwrap_or_else(|| "not set".to_owned());
+        let tell = |change: Change| match change.what {
+            What::Changed(was, is) => format!(
+                "{}: {} -> {} ({})",
+                change.path,
+                quiet(was),
+                quiet(is),
+                change.applies.name()
+            ),
+            What::Added | What::Removed | What::Renewed => format!("{} too", change.path),
+        };
+        let told: Vec<_> = changes.into_iter().map(tell).collect();
+        tracing::info!(option = name, changes = told.join("; "), "set on the console");
+        Ok(match &told[..] {
+            [] => format!("{name}: no change"),
+            _ => told.join("; "),
+        })
+    }
+
+    /// Sets the limit of all servers, whatever the configuration and their agents say.
+    async fn set_limit(&self, value: &str) -> Done {
         let limit = match value.to_ascii_lowercase().as_str() {
-            "auto" | "default" => None,
+            "auto" => None,
             number => match number.parse() {
                 Ok(limit @ 1..=LIMIT_MAX) => Some(limit),
                 _ => return Err(format!("{value:?} is no limit: auto, or 1 to {LIMIT_MAX}")),

@@ -26,7 +26,7 @@ pub(super) fn help(about: Option<&str>) -> Result<Table, String> {
     Ok(table)
 }
 
-const STATEMENTS: [(&str, &str); 20] = [
+const STATEMENTS: [(&str, &str); 21] = [
     ("SHOW FULL x", "all columns of it, with units in their names, as SELECT * FROM x"),
     ("SHOW x LIKE 'pattern'", "only rows whose first column is like it"),
     ("SHOW x WHERE condition", "only rows of which it is true; conditions are about all columns"),
@@ -49,8 +49,12 @@ const STATEMENTS: [(&str, &str); 20] = [
         "it is written to although it lacks what the writer before it had, or was replaced",
     ),
     (
+        "SET option = value",
+        "until the next RELOAD, or SET option = DEFAULT; SHOW CONFIG lists options, and where their values come from",
+    ),
+    (
         "SET server.limit = n",
-        "statements that may run at once; auto is what the configuration says",
+        "statements that may run at once in each server; auto is what the configuration says",
     ),
     ("KILL [CLIENT | QUERY] id", "ends a client's connection, or what it runs or waits with"),
     (

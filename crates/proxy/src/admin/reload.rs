@@ -5,15 +5,22 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, mpsc, oneshot};
+use backend::Address;
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use wire::auth::Secret;
 
 use crate::admin::{self, NewDoors};
 use crate::cluster::servers::{ServerId, Site};
-use crate::config::{self, Applies, Change, Instructions, Listen, Logs, Plan, What};
+use crate::config::{
+    self, Applies, Change, InForce, Instructions, Listen, Logs, Plan, Problem, Settings, Warning,
+};
 use crate::dispatch::worker::Shared;
+use crate::frontend::accounts;
+use crate::frontend::hidden;
 use crate::frontend::listener::{self, Audience, Listener};
 use crate::frontend::passed::Passed;
 use crate::frontend::reloaded::{self, Reloaded};
+use crate::placement::{self, PlacementKeeper};
 use crate::users::configured::Configured;
 use crate::users::tls::Tls;
 
@@ -21,10 +28,33 @@ use crate::users::tls::Tls;
 pub(crate) struct Reloader {
     shared: Arc<Shared>,
     source: Instructions,
-    log: Box<Relog>,
-    doors: mpsc::UnboundedSender<NewDoors>,
-    /// One reload comes after the other.
-    alone: Mutex<()>,
+    means: Means,
+    placement: Arc<PlacementKeeper>,
+    /// What was set on the console since the last reload. One change comes after the other.
+    settings: Mutex<Settings>,
+    /// Other files may be named from now on.
+    renewed: Notify,
+}
+
+/// What a reload does that is not its own to do.
+pub(crate) struct Means {
+    pub(crate) log: Box<Relog>,
+    /// Told which of the console and the HTTP port are opened and closed.
+    pub(crate) doors: mpsc::UnboundedSender<NewDoors>,
+    /// Tells the supervisor.
+    pub(crate) tell: Box<dyn Fn(ReloadStage<'_>) + Send + Sync>,
+    /// Tells why Flifo may not go on as the user that it is, by a plan for servers at these addresses.
+    pub(crate) examine: Box<Examine>,
+}
+
+type Examine = dyn Fn(&Plan, &[&Address]) -> Result<(), String> + Send + Sync;
+
+/// How far a reload is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReloadStage<'a> {
+    Begins,
+    /// With why nothing has changed, if so.
+    Ended(Option<&'a str>),
 }
 
 /// Makes ready what logs are to be like; the answer puts that in force.
@@ -43,24 +73,36 @@ struct Prepared {
     doors: NewDoors,
 }
 
+/// What a configuration was read as.
+type Loaded = Result<(Plan, Vec<Warning>), Vec<Problem>>;
+
 impl Reloader {
-    /// `doors` is told which of the console and the HTTP port are opened and closed.
     pub(crate) fn new(
         shared: Arc<Shared>,
         source: Instructions,
-        log: Box<Relog>,
-        doors: mpsc::UnboundedSender<NewDoors>,
+        means: Means,
+        placement: Arc<PlacementKeeper>,
     ) -> Self {
-        Self { shared, source, log, doors, alone: Mutex::default() }
+        let (settings, renewed) = (Mutex::default(), Notify::new());
+        Self { shared, source, means, placement, settings, renewed }
     }
 
-    /// What has changed, of which all is in force that can be without a start; or why nothing is.
+    /// What has changed, of which all is in force that can be without a start; or why nothing is. What was set on the
+    /// console counts no longer: the file says all.
     pub(crate) async fn reload(&self) -> Result<Vec<Change>, String> {
-        let _alone = self.alone.lock().await;
-        let done = self.try_reload().await;
+        let mut settings = self.settings.lock().await;
+        (self.means.tell)(ReloadStage::Begins);
+        let loaded = self.source.load();
+        tell_warnings(&loaded, |_| true);
+        let done = self.adopt(loaded, |_| Ok(())).await;
+        (self.means.tell)(ReloadStage::Ended(done.as_ref().err().map(String::as_str)));
         match &done {
             Ok(changes) => {
-                let waits = changes.iter().filter(|it| it.applies == Applies::Restart).count();
+                settings.clear();
+                for server in self.shared.cluster.servers.iter() {
+                    self.shared.cluster.set_limit(server, None);
+                }
+                let waits = changes.iter().filter(|it| waits(it)).count();
                 let changes = changes.len();
                 tracing::info!(changes, waits, "the configuration was read again");
             }
@@ -69,34 +111,71 @@ impl Reloader {
         done
     }
 
-    async fn try_reload(&self) -> Result<Vec<Change>, String> {
-        let (new, warnings) = self.source.load().map_err(|problems| {
+    /// Sets an option until the next reload; without a value, it is what it would be had none been set.
+    pub(crate) async fn set(&self, name: &str, value: Option<&str>) -> Result<Vec<Change>, String> {
+        let mut settings = self.settings.lock().await;
+        let mut new = settings.clone();
+        match value {
+            Some(value) => _ = new.insert(name.to_owned(), Secret::from(value)),
+            None => {
+                let was_set = new.remove(name).is_some();
+                if !was_set && !config::is_option(name) {
+                    return Err(format!("{name} was not set on the console"));
+                }
+            }
+        }
+        let loaded = self.source.load_again(&self.shared.plan(), &new);
+        tell_warnings(&loaded, |option| option == name);
+        let refuse = |changes: &[Change]| match changes.iter().find(|it| waits(it)) {
+            Some(Change { path, applies: Applies::Restart(why), .. }) => {
+                Err(format!("{path} is set when Flifo is started: {why}"))
+            }
+            _ => Ok(()),
+        };
+        let changes = self.adopt(loaded, refuse).await?;
+        *settings = new;
+        Ok(changes)
+    }
+
+    /// Reads the files that options name, and nothing else.
+    pub(crate) async fn renew_files(&self) -> Result<Vec<Change>, String> {
+        let settings = self.settings.lock().await;
+        let loaded = self.source.load_again(&self.shared.plan(), &settings);
+        self.adopt(loaded, |_| Ok(())).await
+    }
+
+    /// Waits until other files may be named than before.
+    pub(crate) async fn renewed(&self) {
+        self.renewed.notified().await;
+    }
+
+    /// Puts a plan in force, if what it changes may be changed.
+    async fn adopt(
+        &self,
+        loaded: Loaded,
+        judge: impl FnOnce(&[Change]) -> Result<(), String>,
+    ) -> Result<Vec<Change>, String> {
+        let unchanged = |why: String| format!("nothing has changed: {why}");
+        let (new, _) = loaded.map_err(|problems| {
             let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            format!("nothing has changed: {}", problems.join("; "))
+            unchanged(problems.join("; "))
         })?;
-        for warning in warnings {
-            tracing::warn!("{warning}");
-        }
         let old = self.shared.plan();
-        let mut changes = config::difference(&old, &new);
-        let prepared = self.prepare(&old, config::in_force(&old, new));
-        let prepared = prepared.map_err(|why| format!("nothing has changed: {why}"))?;
-        if prepared.tls.is_some() && !changes.iter().any(|it| it.path.starts_with("tls.")) {
-            let what = What::Renewed;
-            changes.push(Change {
-                path: "tls.cert".into(),
-                what,
-                applies: Applies::NewConnections,
-            });
-        }
-        self.put_in_force(prepared).await;
+        let may_place = self.placement.may_place(&new);
+        let InForce { plan, changes } = config::in_force(&old, new, may_place);
+        judge(&changes).map_err(unchanged)?;
+        let prepared = self.prepare(&old, plan).map_err(unchanged)?;
+        self.put_in_force(&old, prepared).await;
+        self.renewed.notify_one();
         Ok(changes)
     }
 
     fn prepare(&self, old: &Plan, plan: Plan) -> Result<Prepared, String> {
         let tls = self.shared.tls().renewed(&plan).map_err(|error| error.to_string())?;
         let sites = self.sites(old, &plan)?;
-        let log = (old.logs != plan.logs).then(|| (self.log)(&plan.logs)).transpose()?;
+        let addresses: Vec<_> = sites.iter().map(|site| &site.address).collect();
+        (self.means.examine)(&plan, &addresses)?;
+        let log = (old.logs != plan.logs).then(|| (self.means.log)(&plan.logs)).transpose()?;
         let records = self.shared.records.prepare(&plan.logs).map_err(|error| error.to_string())?;
         let mut opened = Vec::new();
         for listen in plan.listen.iter().filter(|it| !old.listen.contains(it)) {
@@ -139,18 +218,24 @@ impl Reloader {
         }
     }
 
-    async fn put_in_force(&self, prepared: Prepared) {
+    async fn put_in_force(&self, old: &Plan, prepared: Prepared) {
         let Prepared { plan, tls, sites, opened, closed, logs, doors } = prepared;
         let (shared, plan) = (&self.shared, Arc::new(plan));
         // It is there for as long as the process is.
-        let _ = self.doors.send(doors);
+        let _ = self.means.doors.send(doors);
         logs();
         tls.into_iter().for_each(|tls| shared.offer(tls));
         shared.live.replace(Arc::clone(&plan));
         let before = shared.cluster.servers.places();
+        let had = self.addresses();
         shared.cluster.reconfigure(sites, &plan);
         let added = (before..shared.cluster.servers.places()).map(ServerId).collect();
         let (known, gone) = shared.users.reconfigure(Configured::of(&plan));
+        if old.server.accounts_user != plan.server.accounts_user {
+            accounts::change_reader(shared);
+        }
+        hidden::adopt(shared, old);
+        let is_placed_anew = placement_differs(old, &plan) || had != self.addresses();
         let new = Arc::new(Reloaded { plan, known, gone, added });
         let adopt = |worker| {
             let new = Arc::clone(&new);
@@ -167,7 +252,35 @@ impl Reloader {
             // A worker that is gone has no clients.
             let _ = done.await;
         }
+        if is_placed_anew {
+            let placement = Arc::clone(&self.placement);
+            // It waits for a thread, which another thread than this one can.
+            let _ = tokio::task::spawn_blocking(move || placement.renew()).await;
+        }
     }
+
+    /// Where servers are.
+    fn addresses(&self) -> Vec<Address> {
+        self.shared.cluster.servers.iter().map(|server| server.address.clone()).collect()
+    }
+}
+
+/// Logs what is odd about these options.
+fn tell_warnings(loaded: &Loaded, is_told: impl Fn(&str) -> bool) {
+    let warnings = loaded.iter().flat_map(|(_, warnings)| warnings);
+    let is_told = |it: &&Warning| is_told(it.option.as_deref().unwrap_or_default());
+    for warning in warnings.filter(is_told) {
+        tracing::warn!("{warning}");
+    }
+}
+
+fn waits(change: &Change) -> bool {
+    matches!(change.applies, Applies::Restart(_))
+}
+
+/// Whether what is placed, or where that is written down, is something else by another plan.
+fn placement_differs(old: &Plan, new: &Plan) -> bool {
+    old.placement != new.placement || placement::book_path(old) != placement::book_path(new)
 }
 
 /// What is known of a server stays for as long as the process lives.

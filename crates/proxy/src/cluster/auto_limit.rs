@@ -47,9 +47,11 @@ impl Steer {
         u32::try_from(cpus.ok()?.get()).ok()
     }
 
-    /// The server at this address may have so many connections from now on.
-    pub(crate) fn rebound(&self, connections_max: u32, address: &Address) {
-        lock(&self.auto).rebound(bounds(connections_max, Self::cpus_of(address)));
+    /// The server at this address may have so many connections from now on, and its limit swings by this rhythm.
+    pub(crate) fn adopt(&self, connections_max: u32, rhythm: Rhythm, address: &Address) {
+        let mut auto = lock(&self.auto);
+        auto.rebound(bounds(connections_max, Self::cpus_of(address)));
+        auto.swing_by(rhythm, now());
     }
 
     pub(crate) fn limit(&self) -> u32 {

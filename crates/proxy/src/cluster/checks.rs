@@ -32,8 +32,18 @@ pub(crate) struct Checks {
     cluster: Arc<Cluster>,
     scheduler: RefCell<CheckScheduler>,
     changed: Notify,
-    /// Backends on which servers are asked, kept from one check to the next, and where the server was then.
-    warm: RefCell<HashMap<u64, (u32, LoggedIn)>>,
+    /// Backends on which servers are asked, kept from one check to the next.
+    warm: RefCell<HashMap<u64, Warm>>,
+}
+
+/// A backend that a check has used.
+struct Warm {
+    backend: LoggedIn,
+    /// Where the server was then.
+    version: u32,
+    /// The account that it has logged in as.
+    user: String,
+    password: Secret,
 }
 
 /// What is checked of a server.
@@ -122,6 +132,12 @@ impl Checks {
             let due = first_due(now, first, place, subjects.len());
             self.scheduler.borrow_mut().add(Subject::new(*id), due);
         }
+        self.changed.notify_one();
+    }
+
+    /// Goes by what is in force now.
+    pub(crate) fn adopt(&self) {
+        self.scheduler.borrow_mut().run_at_most(self.cluster.plan().checks.at_once);
         self.changed.notify_one();
     }
 
@@ -224,6 +240,9 @@ pub(super) fn asks_only_server(plan: &Plan) -> bool {
 
 /// The user that checks log in as.
 pub(crate) fn account(plan: &Plan) -> Option<(&str, &Secret)> {
+    if let (Some(user), Some(password)) = (&plan.checks.user, &plan.checks.password) {
+        return Some((user, password));
+    }
     let known = |user: &'_ &crate::config::UserOptions| {
         user.pooled && plan.checks.user.as_ref().is_none_or(|name| *name == user.name)
     };
@@ -242,8 +261,9 @@ async fn ask(
     let id = subject(server.id, Asked::Server);
     let version = server.place.version();
     let warm = checks.warm.borrow_mut().remove(&id);
-    // Where the server was, it is not asked any more.
-    let warm = warm.filter(|(then, _)| *then == version).map(|(_, backend)| backend);
+    // Where the server was, it is not asked any more; nor as another user than now.
+    let is_good = |it: &Warm| it.version == version && it.user == user && it.password == *password;
+    let warm = warm.filter(is_good).map(|it| it.backend);
     let is_warm = warm.is_some();
     let mut backend = match warm {
         Some(backend) => backend,
@@ -256,7 +276,8 @@ async fn ask(
         found = question(&checks.cluster, kind, &mut backend).await;
     }
     let found = found?;
-    checks.warm.borrow_mut().insert(id, (version, backend));
+    let (user, password) = (user.to_owned(), password.clone());
+    checks.warm.borrow_mut().insert(id, Warm { backend, version, user, password });
     Ok(found)
 }
 

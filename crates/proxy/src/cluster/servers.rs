@@ -208,7 +208,7 @@ impl Server {
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tls);
         self.slots.let_borrow(borrow.unwrap_or_default());
         self.backends.set_limit(connections_max, &mut wake);
-        self.steer.rebound(connections_max, &self.address);
+        self.steer.adopt(connections_max, plan.server.rhythm, &self.address);
         if self.limit.swap(limit.unwrap_or(0), Ordering::Relaxed) != limit.unwrap_or(0) {
             // What was set on the console was meant in place of the old one.
             self.limit_by_hand.store(0, Ordering::Relaxed);

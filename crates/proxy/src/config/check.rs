@@ -48,6 +48,9 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
     users(reading);
     classes(reading);
     accounts(reading);
+    if is_right(reading, "checks.") {
+        members::check_account(reading);
+    }
     if is_right(reading, "") {
         members::contradictions(reading);
     }

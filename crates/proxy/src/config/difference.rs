@@ -1,5 +1,7 @@
 //! What differs between two plans, in the words of their options. Secrets are compared and never shown.
 
+use std::path::Path;
+
 use super::form::Form;
 use super::options::{Applies, CLASSES, ROUTES, SECTIONS, SERVERS, Section, USERS};
 use super::plan::Plan;
@@ -32,6 +34,7 @@ pub(crate) fn difference(old: &Plan, new: &Plan) -> Vec<Change> {
     for section in SECTIONS {
         compare(section, &section.path(""), (&mut *plans.0, &mut *plans.1), &mut changes);
     }
+    changes.extend(renewed(old, new));
     let users = (&*old.users, &*new.users);
     lists(USERS, Applies::Now, users, |it, _| it.name.clone(), &mut changes);
     let classes = (&*old.classes, &*new.classes);
@@ -43,6 +46,20 @@ pub(crate) fn difference(old: &Plan, new: &Plan) -> Vec<Change> {
     let routes = (&*old.routes, &*new.routes);
     lists(ROUTES, Applies::NewConnections, routes, |_, at| (at + 1).to_string(), &mut changes);
     changes
+}
+
+/// The files of certificates and keys that are the same, with something else in them.
+fn renewed(old: &Plan, new: &Plan) -> impl Iterator<Item = Change> {
+    let is_renewed = |(option, file): &(&'static str, &Path)| {
+        let is_same = old.tls_files().any(|other| other == (option, file));
+        is_same && old.contents.get(option) != new.contents.get(option)
+    };
+    let renewed: Vec<_> = new.tls_files().filter(is_renewed).map(|(option, _)| option).collect();
+    renewed.into_iter().map(|option| Change {
+        path: option.to_owned(),
+        what: What::Renewed,
+        applies: Applies::NewConnections,
+    })
 }
 
 /// Compares the options of a section. `before`: what stands before their names.

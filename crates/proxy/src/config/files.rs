@@ -3,12 +3,14 @@
 //! Invariants: what is read into memory is bounded; a file is at most read, never changed.
 
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use backend::tls::TlsError;
 use wire::auth::Secret;
+use zeroize::Zeroizing;
 
 use super::check::PASSWORDS;
 use super::plan::{ClientTlsMode, Password};
@@ -37,11 +39,31 @@ pub(super) fn read(path: &Path) -> Result<String, Problem> {
 pub(super) fn look(reading: &mut Reading<'_>) {
     passwords(reading);
     certificates(reading);
+    marks(reading);
     log_files(reading);
+}
+
+/// Marks what is in the files of certificates and keys, to be told when it is another one.
+fn marks(reading: &mut Reading<'_>) {
+    let mark = |(option, file): (&'static str, &Path)| {
+        // What cannot be read has been told of already, or is of no use.
+        let bytes = Zeroizing::new(fs::read(file).unwrap_or_default());
+        let mut hasher = DefaultHasher::new();
+        bytes.hash(&mut hasher);
+        (option, hasher.finish())
+    };
+    reading.plan.contents = reading.plan.tls_files().map(mark).collect();
 }
 
 /// Warns if others can read a file in which a password stands.
 pub(super) fn privacy(reading: &mut Reading<'_>, path: &Path) {
+    let own = ["checks.password", "console.password", "http.token"];
+    if let Some(option) = own.iter().find(|option| reading.written.is_in_text(option))
+        && let Some(message) = readable_by_others(path)
+    {
+        let origin = reading.written.origin(option);
+        reading.report.warn(&origin, option, message);
+    }
     let secrets = &PASSWORDS[..2];
     let has_secret = |written: &Written| secrets.iter().any(|path| written.has(path));
     let user = reading.users.iter().find(|user| has_secret(&user.written));
@@ -55,22 +77,32 @@ pub(super) fn privacy(reading: &mut Reading<'_>, path: &Path) {
 }
 
 fn passwords(reading: &mut Reading<'_>) {
-    let Reading { plan, users, report, .. } = reading;
+    let Reading { plan, written, users, report, .. } = reading;
     for (user, written) in plan.users.iter_mut().zip(users) {
         let Some(path) = &user.password_file else { continue };
         let option = PASSWORDS[2];
-        let origin = written.written.origin(option);
-        match read_password(path) {
-            Ok(password) => user.password = Some(Password::Plain(password)),
-            Err(error) => {
-                let message = format!("{} cannot be read: {error}", path.display());
-                report.error(&origin, Some(option.to_owned()), message);
-            }
-        }
-        if let Some(message) = readable_by_others(path) {
-            report.warn(&origin, option, message);
-        }
+        let password = password(path, &written.written.origin(option), option, report);
+        user.password = password.map(Password::Plain).or_else(|| user.password.take());
     }
+    if let Some(path) = &plan.checks.password_file {
+        let option = "checks.password_file";
+        let password = password(path, &written.origin(option), option, report);
+        plan.checks.password = password.or_else(|| plan.checks.password.take());
+    }
+}
+
+/// The password in a file that this option names.
+fn password(path: &Path, origin: &Origin, option: &str, report: &mut Report<'_>) -> Option<Secret> {
+    if let Some(message) = readable_by_others(path) {
+        report.warn(origin, option, message);
+    }
+    let why = match read_password(path) {
+        Ok(password) => return Some(password),
+        Err(why) => why,
+    };
+    let message = format!("{} cannot be read: {why}", path.display());
+    report.error(origin, Some(option.to_owned()), message);
+    None
 }
 
 fn read_password(path: &Path) -> io::Result<Secret> {

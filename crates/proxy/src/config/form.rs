@@ -107,6 +107,23 @@ impl<T, V: Clone + PartialEq> Choice<T> for Named<T, V> {
 }
 
 impl<T> Form<T> {
+    /// A text as a value of this form: numbers stand without quotes, and so do lists.
+    pub(super) fn value_of<'a>(&self, text: &'a str) -> DeValue<'a> {
+        let parsed = || DeValue::parse(text).ok().map(Spanned::into_inner);
+        let value = match self {
+            Self::Count { .. } | Self::CountOr { .. } | Self::DurationOrNone { .. } => {
+                parsed().filter(DeValue::is_integer)
+            }
+            Self::List { .. } => parsed().filter(DeValue::is_array),
+            Self::Duration { .. }
+            | Self::Size { .. }
+            | Self::Choice(_)
+            | Self::Text { .. }
+            | Self::Secret { .. } => None,
+        };
+        value.unwrap_or_else(|| DeValue::String(text.into()))
+    }
+
     /// Reads a value into its place. All that is wrong is told, each with where it stands.
     pub(super) fn read(
         &self,

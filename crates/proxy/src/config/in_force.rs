@@ -1,27 +1,40 @@
 //! What of a plan a reload puts in force: all but what only a start can.
 
-use super::plan::{CheckOptions, Console, Plan, ServerOptions};
+use super::difference::{Change, difference};
+use super::options::Applies;
+use super::plan::{Hardening, Plan};
 
-/// The new plan, in which options that apply when Flifo is started again are as they were.
-pub(crate) fn in_force(old: &Plan, new: Plan) -> Plan {
-    let old = old.clone();
-    Plan {
-        workers: old.workers,
-        logins_max: old.logins_max,
-        backlog: old.backlog,
-        server: ServerOptions {
-            rhythm: old.server.rhythm,
-            accounts_user: old.server.accounts_user,
-            read_definitions: old.server.read_definitions,
-            ..new.server
-        },
-        checks: CheckOptions { at_once: old.checks.at_once, ..new.checks },
-        console: Console { digests: old.console.digests, ..new.console },
-        placement: old.placement,
-        hardening: old.hardening,
-        ..new
-    }
+/// A plan that can be in force, and how it differs from the one before.
+#[derive(Debug)]
+pub(crate) struct InForce {
+    /// In which options that apply when Flifo is started again are as they were.
+    pub(crate) plan: Plan,
+    pub(crate) changes: Vec<Change>,
 }
+
+/// Whether this process has kept the rights for what a new plan says of placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MayPlace {
+    Yes,
+    GivenUp,
+}
+
+/// What is in force after a reload of `new`.
+pub(crate) fn in_force(old: &Plan, new: Plan, may_place: MayPlace) -> InForce {
+    let mut changes = difference(old, &new);
+    let mut placement = new.placement;
+    if may_place == MayPlace::GivenUp {
+        placement = old.placement.clone();
+        let is_placement = |change: &&mut Change| change.path.starts_with("placement.");
+        changes.iter_mut().filter(is_placement).for_each(|it| it.applies = GIVEN_UP);
+    }
+    let hardening =
+        Hardening { privileged_user: new.hardening.privileged_user, ..old.hardening.clone() };
+    InForce { plan: Plan { workers: old.workers, placement, hardening, ..new }, changes }
+}
+
+const GIVEN_UP: Applies =
+    Applies::Restart("the rights for that were given up when Flifo started (hardening.sandbox)");
 
 #[cfg(test)]
 mod tests {
@@ -95,10 +108,11 @@ mod tests {
                 // A certificate and its key are one value.
                 let is_own = |change: &Change| change.path == path || path.contains("tls");
                 assert!(!all.is_empty() && all.iter().all(is_own), "{path}: {all:?}");
-                let merged = in_force(&old, new.clone());
+                let InForce { plan: merged, changes } = in_force(&old, new.clone(), MayPlace::Yes);
+                assert_eq!(changes, all, "{path}");
                 let (now, later) = (difference(&old, &merged), difference(&merged, &new));
                 let expected = match row.applies {
-                    Applies::Restart => (Vec::new(), all),
+                    Applies::Restart(_) => (Vec::new(), all),
                     Applies::Now | Applies::NewConnections => (all, Vec::new()),
                 };
                 assert_eq!((now, later), expected, "{path}");
@@ -116,9 +130,20 @@ mod tests {
             "[[servers]]\nname = 'a'\naddress = '127.0.0.1:1'\ngroup = 'writer'\n[[routes]]\nmode = 'readers'\nusers = ['x']",
         ] {
             let (old, new) = (Plan::default(), parse(text, "test").expect("a good file").0);
-            let merged = in_force(&old, new.clone());
+            let merged = in_force(&old, new.clone(), MayPlace::Yes).plan;
             assert!(!difference(&old, &merged).is_empty(), "{text}");
             assert_eq!(difference(&merged, &new), [], "{text}");
         }
+    }
+
+    #[test]
+    fn placement_waits_for_a_start_that_keeps_the_rights_for_it() {
+        let (old, new) = (Plan::default(), set("placement.policy", "\"batch\""));
+        let InForce { plan, changes } = in_force(&old, new, MayPlace::GivenUp);
+        assert_eq!(plan.placement.policy, old.placement.policy);
+        assert!(
+            matches!(&changes[..], [Change { applies: Applies::Restart(_), .. }]),
+            "{changes:?}"
+        );
     }
 }

@@ -38,8 +38,8 @@ pub(crate) enum Applies {
     Now,
     /// To clients and backend connections that connect later.
     NewConnections,
-    /// When Flifo is started again.
-    Restart,
+    /// When Flifo is started again, for this reason.
+    Restart(&'static str),
 }
 
 impl Applies {
@@ -47,7 +47,7 @@ impl Applies {
         match self {
             Self::Now => "now",
             Self::NewConnections => "for new connections",
-            Self::Restart => "when Flifo is started again",
+            Self::Restart(_) => "when Flifo is started again",
         }
     }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::account::name::UserName;
@@ -38,6 +39,8 @@ pub struct Plan {
     pub clients_max: u32,
     pub logins_max: u32,
     pub backlog: u32,
+    /// Whether files that options name are read again when they change.
+    pub watch_files: bool,
     pub server: ServerOptions,
     pub tls: ClientTls,
     pub proxy_protocol: ProxyProtocol,
@@ -56,6 +59,10 @@ pub struct Plan {
     pub routes: Vec<RouteRule>,
     /// Where the options that are set were set, by their names; of lists, none.
     pub(crate) sources: BTreeMap<String, &'static str>,
+    /// What it was read from: options that are set on the console are added to that.
+    pub(crate) text: Arc<Secret>,
+    /// Marks of what was in the files of certificates and keys, by the options that name them.
+    pub(crate) contents: BTreeMap<&'static str, u64>,
 }
 
 /// Where clients come in.
@@ -261,7 +268,7 @@ pub struct Http {
 }
 
 /// What is done to threads on the server's machine, if that is ours.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     pub policy: PlacementPolicy,
     pub worker_cpus: Option<Cpus>,
@@ -426,6 +433,7 @@ impl Default for Plan {
             clients_max: 10_000,
             logins_max: 128,
             backlog: 4096,
+            watch_files: true,
             server: ServerOptions::default(),
             tls: ClientTls::default(),
             proxy_protocol: ProxyProtocol::default(),
@@ -442,6 +450,8 @@ impl Default for Plan {
             routing: Routing::default(),
             routes: Vec::new(),
             sources: BTreeMap::new(),
+            text: Arc::default(),
+            contents: BTreeMap::new(),
         }
     }
 }
@@ -639,6 +649,28 @@ impl Plan {
     pub(crate) fn only_server(&self, address: backend::Address) -> ServerRule {
         let (name, group) = (self.server.name.clone(), Group::Sole);
         ServerRule { name, address: Some(address), group, ..ServerRule::default() }
+    }
+
+    /// The files of certificates, keys and authorities, each with the option that names it.
+    pub(crate) fn tls_files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let (clients, server) = (&self.tls.files, &self.server.tls);
+        let (own, shown) = (clients.identity.as_ref(), server.identity.as_ref());
+        let all = [
+            ("tls.cert", own.map(|it| &*it.certificate)),
+            ("tls.key", own.map(|it| &*it.key)),
+            ("tls.client_ca", clients.ca.as_deref()),
+            ("server.tls_ca", server.ca.as_deref()),
+            ("server.tls_cert", shown.map(|it| &*it.certificate)),
+            ("server.tls_key", shown.map(|it| &*it.key)),
+        ];
+        all.into_iter().filter_map(|(option, file)| Some((option, file?)))
+    }
+
+    /// All files that are read because an option names them.
+    pub(crate) fn named_files(&self) -> impl Iterator<Item = &Path> {
+        let passwords = self.users.iter().map(|user| &user.password_file);
+        let passwords = passwords.chain([&self.checks.password_file]);
+        self.tls_files().map(|(_, file)| file).chain(passwords.filter_map(|it| it.as_deref()))
     }
 
     /// What is said of the server of this name in the list of servers.

@@ -15,6 +15,9 @@ use super::plan::Plan;
 use super::problem::{Origin, Report, Source};
 use super::suggest;
 
+/// Where an option was set while Flifo runs.
+const CONSOLE: &str = "console";
+
 /// A text that was read, as far as that went.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
@@ -58,10 +61,16 @@ impl Written {
     /// Where each was written, in a word.
     pub(super) fn sources(&self) -> BTreeMap<String, &'static str> {
         let source = |value: &Value| match value.origin {
+            Origin::Argument(CONSOLE) => CONSOLE,
             Origin::Argument(_) => "command line",
             _ => "file",
         };
         self.values.iter().map(|(path, value)| (path.clone(), source(value))).collect()
+    }
+
+    /// Whether an option was written in the text itself.
+    pub(super) fn is_in_text(&self, path: &str) -> bool {
+        self.values.get(path).is_some_and(|value| matches!(value.origin, Origin::Text(_)))
     }
 
     pub(super) fn has(&self, path: &str) -> bool {
@@ -112,10 +121,7 @@ impl<'a> Reading<'a> {
 
     /// Sets an option by an argument of the command line.
     pub(super) fn argument(&mut self, argument: &'static str, path: &str, value: &DeValue<'_>) {
-        let mut rows = SECTIONS
-            .iter()
-            .flat_map(|section| section.rows.iter().filter(|row| section.path(row.name) == path));
-        let Some(row) = rows.next() else {
+        let Some((_, row)) = option(path) else {
             return debug_assert!(false, "{argument} sets {path}, which is no option");
         };
         let mut wrong = Vec::new();
@@ -125,6 +131,36 @@ impl<'a> Reading<'a> {
             self.report.error(&origin, None, message);
         }
         self.written.note(path.to_owned(), Value { origin, items: Vec::new(), is_wrong });
+    }
+
+    /// Sets an option to what was written on the console; one of an item of a list too, as in `users.report.clients_max`.
+    pub(super) fn setting(&mut self, path: &str, text: &str) {
+        if let Some((section, row)) = option(path) {
+            let (plan, written) = (&mut self.plan, &mut self.written);
+            return set(section, row, text, plan, written, &mut self.report);
+        }
+        let Self { plan, users, classes, servers, report, .. } = self;
+        let named =
+            |section, users: &[String]| item(section, path, users.iter().map(String::as_str));
+        let names: Vec<_> = plan.users.iter().map(|it| it.name.clone()).collect();
+        if let Some((at, row)) = named(USERS.name, &names) {
+            return set_item(USERS, (at, row), text, &mut plan.users, users, report);
+        }
+        let names: Vec<_> = plan.classes.iter().map(|it| it.class.name.clone()).collect();
+        if let Some((at, row)) = named(CLASSES.name, &names) {
+            return set_item(CLASSES, (at, row), text, &mut plan.classes, classes, report);
+        }
+        let names: Vec<_> = plan.servers.iter().map(|it| it.name.clone()).collect();
+        if let Some((at, row)) = named(SERVERS.name, &names) {
+            return set_item(SERVERS, (at, row), text, &mut plan.servers, servers, report);
+        }
+        let name = path.rsplit('.').next().unwrap_or(path);
+        let near =
+            suggest::nearest(path, all_paths().iter().map(String::as_str)).map(str::to_owned);
+        let hint = near.or_else(|| near_anywhere(name));
+        let hint = hint.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        let message = format!("there is no such option{hint}");
+        report.error(&Origin::Argument(CONSOLE), Some(printable(path)), message);
     }
 
     fn document(&mut self, document: &DeTable<'_>) {
@@ -211,6 +247,74 @@ fn read_list<T: Default>(
         }
         _ => refuse(value.span(), report),
     }
+}
+
+/// An option of the plan by its name in full.
+fn option(path: &str) -> Option<(&'static Section<Plan>, &'static Row<Plan>)> {
+    let of = |section: &'static Section<Plan>| section.rows.iter().map(move |row| (section, row));
+    SECTIONS.into_iter().flat_map(of).find(|(section, row)| section.path(row.name) == path)
+}
+
+/// Whether there is an option of this name in full, one of lists' items aside.
+pub(crate) fn is_option(path: &str) -> bool {
+    option(path).is_some()
+}
+
+/// The names in full of all options of the plan.
+fn all_paths() -> Vec<String> {
+    let of =
+        |section: &'static Section<Plan>| section.rows.iter().map(|row| section.path(row.name));
+    SECTIONS.into_iter().flat_map(of).collect()
+}
+
+/// Which item of a list a name in full means, and what of it.
+fn item<'a, 'b>(
+    section: &str,
+    path: &'a str,
+    mut names: impl Iterator<Item = &'b str>,
+) -> Option<(usize, &'a str)> {
+    let (name, option) = path.strip_prefix(section)?.strip_prefix('.')?.rsplit_once('.')?;
+    Some((names.position(|it| it == name)?, option))
+}
+
+fn set_item<T>(
+    section: &'static Section<T>,
+    (at, option): (usize, &str),
+    text: &str,
+    items: &mut [T],
+    places: &mut [WrittenItem],
+    report: &mut Report<'_>,
+) {
+    let (Some(item), Some(place)) = (items.get_mut(at), places.get_mut(at)) else { return };
+    match section.rows.iter().find(|row| row.name == option) {
+        Some(row) => set(section, row, text, item, &mut place.written, report),
+        None => {
+            let message = unknown(section, option, &DeValue::Boolean(true));
+            let path = section.path(&printable(option));
+            report.error(&Origin::Argument(CONSOLE), Some(path), message);
+        }
+    }
+}
+
+/// Sets an option to a text of the console.
+fn set<T>(
+    section: &Section<T>,
+    row: &Row<T>,
+    text: &str,
+    target: &mut T,
+    written: &mut Written,
+    report: &mut Report<'_>,
+) {
+    let origin = Origin::Argument(CONSOLE);
+    let value = row.form.value_of(text);
+    let mut wrong = Vec::new();
+    row.form.read(&Spanned::new(0..0, value), target, &mut wrong);
+    let is_wrong = !wrong.is_empty();
+    let path = section.path(row.name);
+    for (_, message) in wrong {
+        report.error(&origin, Some(path.clone()), message);
+    }
+    written.note(path, Value { origin, items: Vec::new(), is_wrong });
 }
 
 fn read_option<T>(

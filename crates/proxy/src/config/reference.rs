@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::options::{CLASSES, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
+use super::form::Form;
+use super::options::{Applies, CLASSES, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
 use super::plan::{ClassRule, Plan, RouteRule, ServerRule, UserOptions};
 
 /// The reference of all options, as Markdown.
@@ -52,7 +53,10 @@ pub(crate) fn shown(plan: &Plan) -> Vec<ShownOption> {
     let mut shown = Vec::new();
     for section in SECTIONS {
         for row in section.rows {
-            let (value, default) = (row.form.show(&mut plan), row.form.show(&mut default));
+            let (mut value, default) = (row.form.show(&mut plan), row.form.show(&mut default));
+            if let (None, Form::Secret { .. }) = (&value, &row.form) {
+                value = Some("not set".to_owned());
+            }
             let name = section.path(row.name);
             let source = plan.sources.get(&name).copied().unwrap_or("default");
             shown.push(ShownOption { name, value, default, source });
@@ -92,7 +96,11 @@ fn describe<T>(section: &Section<T>, row: &Row<T>, target: &mut T, out: &mut Str
         let names: Vec<_> = names.collect();
         write_all(out, format_args!("- Elsewhere: {}\n", names.join(", ")));
     }
-    write_all(out, format_args!("- In force after a reload: {}\n", row.applies.name()));
+    let why = match row.applies {
+        Applies::Restart(why) => format!(": {why}"),
+        Applies::Now | Applies::NewConnections => String::new(),
+    };
+    write_all(out, format_args!("- In force after a reload: {}{why}\n", row.applies.name()));
     write_all(out, format_args!("- Since: {}\n", row.since));
 }
 

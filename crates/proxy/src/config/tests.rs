@@ -233,6 +233,7 @@ fn the_sample_shows_the_defaults_and_works_when_edited() {
         let is_expected = [
             "users.password_hash",
             "users.password_file",
+            "checks.password_file",
             "server.tls_ca",
             "server.address",
             "server.name",
@@ -241,6 +242,42 @@ fn the_sample_shows_the_defaults_and_works_when_edited() {
         .contains(&problem.option.as_deref().unwrap_or_default());
         assert!(is_expected, "{problem}");
     }
+}
+
+#[test]
+fn checks_need_a_user_that_can_log_in() {
+    let user = "[[users]]\nname = \"app\"\npassword = \"x\"\n";
+    let two = "[[servers]]\nname = \"a\"\naddress = \"a:1\"\n[[servers]]\nname = \"b\"\naddress = \"b:1\"\n";
+    for (checks, wrong) in [
+        ("user = \"app\"", None),
+        ("user = \"own\"\npassword = \"x\"", None),
+        ("user = \"own\"\npassword_file = \"/f\"", None),
+        ("user = \"app\"\npassword = \"another\"", None),
+        ("user = \"own\"", Some("checks.user")),
+        ("password = \"x\"", Some("checks.password")),
+        ("password_file = \"/f\"", Some("checks.password_file")),
+        ("user = \"own\"\npassword = \"x\"\npassword_file = \"/f\"", Some("checks.password_file")),
+    ] {
+        for servers in ["", two] {
+            let read = parse(&format!("[checks]\n{checks}\n{user}{servers}"), "f");
+            let told = read.err().map(|problems| problems[0].option.clone().unwrap());
+            assert_eq!(told.as_deref(), wrong, "{checks}\n{servers}");
+        }
+    }
+    // With an account of their own, no other user is needed for roles.
+    let own = format!("[checks]\nuser = \"own\"\npassword = \"x\"\n{two}");
+    parse(&own, "f").expect("roles can be asked for");
+    parse(two, "f").expect_err("nothing could ask for roles");
+}
+
+/// One server is checked as well: what `[checks]` says of it is not without effect.
+#[test]
+fn checks_of_the_only_server_have_an_effect() {
+    let user = "[[users]]\nname = \"app\"\npassword = \"x\"\n";
+    let (_, warnings) = parse(&format!("[checks]\ninter = \"2s\"\nfall = 2\n{user}"), "f").unwrap();
+    assert_eq!(warnings, []);
+    let (_, warnings) = parse(&format!("[checks]\nagent_inter = \"2s\"\n{user}"), "f").unwrap();
+    assert_eq!(warnings.len(), 1);
 }
 
 #[test]

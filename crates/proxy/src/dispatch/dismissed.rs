@@ -46,8 +46,12 @@ pub(crate) fn look(worker: &Rc<Worker>) {
     }
     let now = crate::worker::clock::now();
     let mut left = worker.dismissed.take();
-    // What a client of a pooled user was bound by may be over: then it goes to another server.
-    left.retain(|it| it.why == WithoutIt::User || is_left_behind(worker, &it.client));
+    // The user may be named again. What a client of a pooled user was bound by may be over: then it goes to another
+    // server.
+    left.retain(|it| match it.why {
+        WithoutIt::User => worker.shared.users.get(&it.client.user.borrow()).is_none(),
+        WithoutIt::Server => is_left_behind(worker, &it.client),
+    });
     left.iter().for_each(|it| end(worker, it, now >= it.until));
     left.retain(|it| !it.client.is_closing());
     worker.dismissed.borrow_mut().append(&mut left);
@@ -60,7 +64,7 @@ fn end(worker: &Rc<Worker>, dismissed: &Dismissed, late: bool) {
         Kind::Stopping,
         match dismissed.why {
             WithoutIt::User => {
-                "Flifo ended this connection: its configuration does not name this user any more"
+                "Flifo ended this connection: by its configuration, it does not know this user any more"
             }
             WithoutIt::Server => {
                 "Flifo ended this connection: its configuration does not name this server any more"

@@ -23,7 +23,7 @@ use crate::dispatch::in_flight::InFlight;
 #[derive(Debug)]
 pub(crate) struct Tally {
     /// `None` where the configuration wants none.
-    digests: Option<RefCell<Digests>>,
+    digests: RefCell<Option<Digests>>,
     errors: RefCell<BTreeMap<u16, ServerError>>,
     pub(crate) rows: Cell<u64>,
 }
@@ -42,14 +42,25 @@ const ERRORS_MAX: usize = 256;
 
 impl Tally {
     pub(crate) fn new(digests: u32) -> Self {
-        let digests = (digests > 0).then(|| RefCell::new(Digests::new(digests as usize)));
-        Self { digests, errors: RefCell::default(), rows: Cell::default() }
+        let tally =
+            Self { digests: RefCell::default(), errors: RefCell::default(), rows: Cell::default() };
+        tally.keep_digests(digests);
+        tally
+    }
+
+    /// Keeps figures of so many different statements from now on.
+    pub(crate) fn keep_digests(&self, digests: u32) {
+        let mut kept = self.digests.borrow_mut();
+        match (&mut *kept, digests as usize) {
+            (_, 0) => *kept = None,
+            (Some(kept), digests) => kept.resize(digests),
+            (None, digests) => *kept = Some(Digests::new(digests)),
+        }
     }
 
     /// A statement begins, of which this is the text.
     pub(crate) fn ask(&self, digest: Digest, text: Text<'_>) -> Option<Begun> {
-        let digests = self.digests.as_ref()?;
-        let place = digests.borrow_mut().place(digest.hash(), || text);
+        let place = self.digests.borrow_mut().as_mut()?.place(digest.hash(), || text);
         Some(Begun { place, since: crate::worker::clock::now() })
     }
 
@@ -59,7 +70,7 @@ impl Tally {
         opcode: Option<Opcode>,
         query: Option<Text<'_>>,
     ) -> Option<Begun> {
-        self.digests.as_ref()?;
+        self.digests.borrow().as_ref()?;
         match query {
             Some(text) => self.ask(Digest::of(text), text),
             // Which statement it executes, only the server knows.
@@ -89,9 +100,9 @@ impl Tally {
             false => flight.since - begun.since,
         };
         let (failed, affected) = (flight.failed, flight.affected);
-        if let Some(digests) = &self.digests {
+        if let Some(digests) = &mut *self.digests.borrow_mut() {
             let cost = Cost { failed, rows, affected, run, waited };
-            digests.borrow_mut().add(begun.place, &cost);
+            digests.add(begun.place, &cost);
         }
         Some(waited)
     }
@@ -120,17 +131,17 @@ impl Tally {
 
     /// The text of a statement, without its literals, as long as its figures are kept.
     pub(crate) fn text(&self, digest: u64) -> Option<String> {
-        self.digests.as_ref()?.borrow().text(digest).map(str::to_owned)
+        self.digests.borrow().as_ref()?.text(digest).map(str::to_owned)
     }
 
     /// The figures of statements begin at zero.
     pub(crate) fn reset_digests(&self) {
-        if let Some(digests) = &self.digests {
-            digests.borrow_mut().reset();
+        if let Some(digests) = &mut *self.digests.borrow_mut() {
+            digests.reset();
         }
     }
 
     pub(crate) fn digests(&self) -> Vec<Told> {
-        self.digests.as_ref().map(|digests| digests.borrow().told()).unwrap_or_default()
+        self.digests.borrow().as_ref().map(Digests::told).unwrap_or_default()
     }
 }

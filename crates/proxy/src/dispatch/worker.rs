@@ -55,6 +55,7 @@ use crate::users::tls::Tls;
 use crate::users::{User, Users};
 use crate::worker::buffers::Buffers;
 use crate::worker::counters::Counters;
+use crate::worker::open_listener::OpenListener;
 
 /// What all workers of the process have in common.
 pub(crate) struct Shared {
@@ -300,8 +301,8 @@ pub(crate) struct Worker {
     pub(crate) era: Cell<Era>,
     /// Its checks of servers, if there are several.
     pub(crate) checks: Rc<Checks>,
-    /// What ends a listener that this worker serves.
-    pub(crate) listeners: RefCell<HashMap<Arc<Listen>, Rc<Notify>>>,
+    /// The listeners that this worker serves.
+    pub(crate) listeners: RefCell<HashMap<Arc<Listen>, OpenListener>>,
     /// Clients of users that the configuration names no longer, and until when they may end their transactions.
     pub(crate) dismissed: RefCell<Vec<Dismissed>>,
     /// Statements that no server can take for now.

@@ -7,7 +7,7 @@
 //! held to [`crate::frontend::held`]'s.
 //!
 //! Invariants: hashes and what clients give away are in memory only, and zeroised; a table that cannot be read changes
-//! nothing; a client is refused only by a table that was read since it came.
+//! nothing, unless it is the first attempt of another reader; a client is refused only by a table that was read since it came.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -21,8 +21,9 @@ use engine::account::row::Row;
 use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
+use crate::dispatch::dismissed;
 use crate::dispatch::route;
-use crate::dispatch::worker::Worker;
+use crate::dispatch::worker::{Shared, Worker};
 use crate::frontend::held;
 use crate::frontend::learnt;
 use crate::users::User;
@@ -94,9 +95,37 @@ pub(crate) async fn judge(
     }
 }
 
+/// Another user reads the table from now on, or none does: that is in force already. What the one before has read counts
+/// no longer: clients that come now wait until the new one has tried.
+pub(crate) fn change_reader(shared: &Shared) {
+    shared.accounts.begin_anew();
+    if shared.plan().server.accounts_user.is_none() {
+        forget_users(shared);
+    }
+}
+
+/// Flifo knows nothing any more of the users that the table has told of. Their clients end between two transactions.
+fn forget_users(shared: &Shared) {
+    let names = shared.users.withdraw_found();
+    if names.is_empty() {
+        return;
+    }
+    tracing::info!(
+        users = names.len(),
+        "users that were read from the server's table of accounts are forgotten: their clients are passed through"
+    );
+    for worker in 0..shared.worker_count() {
+        let names = names.clone();
+        shared.have_done(worker, move |worker| dismissed::dismiss(worker, &names));
+    }
+}
+
 /// Reads the table if a period has passed.
 pub(crate) fn look_after(worker: &Rc<Worker>) {
     let period = worker.plan().server.accounts_period;
+    if worker.index == 0 {
+        worker.shared.users.wipe_withdrawn();
+    }
     if worker.index == 0 && is_configured(worker) && is_older(worker, period) {
         let worker = Rc::clone(worker);
         tokio::task::spawn_local(async move { read(&worker, period).await });
@@ -175,9 +204,15 @@ async fn read_now(worker: &Worker) {
     let accounts = &worker.shared.accounts;
     let begun = Instant::now();
     let era = worker.shared.rights.eras.now();
+    let reader = worker.plan().server.accounts_user.clone();
     let sorted = sorted(worker).await;
     let mut state = accounts.lock();
+    if worker.shared.plan().server.accounts_user != reader {
+        // Meanwhile it is another user's to read.
+        return;
+    }
     (state.tried_at, state.era) = (Some(begun), era);
+    let is_of_another = std::mem::take(&mut state.is_of_another);
     match sorted {
         Ok(Sorted { table, usable, unusable }) => {
             worker.shared.users.replace_found(&usable);
@@ -188,16 +223,20 @@ async fn read_now(worker: &Worker) {
                 tracing::info!("the server's table of accounts can be read again");
             }
         }
-        Err(error) if !std::mem::replace(&mut state.failed, true) => {
-            let user = worker.plan().server.accounts_user.clone();
-            tracing::warn!(
-                user,
-                %error,
-                "the server's table of accounts cannot be read; grant SELECT on mysql.global_priv \
-                 (MariaDB) or mysql.user (MySQL) to this user"
-            );
+        Err(error) => {
+            if !std::mem::replace(&mut state.failed, true) {
+                tracing::warn!(
+                    user = reader,
+                    %error,
+                    "the server's table of accounts cannot be read; grant SELECT on mysql.global_priv \
+                     (MariaDB) or mysql.user (MySQL) to this user"
+                );
+            }
+            drop(state);
+            if is_of_another {
+                forget_users(&worker.shared);
+            }
         }
-        Err(_) => {}
     }
 }
 

@@ -18,8 +18,9 @@ use engine::hidden::{Catalog, Grants, Table, tables};
 use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
+use crate::config::Plan;
 use crate::dispatch::route;
-use crate::dispatch::worker::Worker;
+use crate::dispatch::worker::{Shared, Worker};
 use crate::users::User;
 use crate::users::sight::{
     self, FoundDefinitions, PERIOD, PERIOD_MAX, Reading, ReadingGuard, Sight,
@@ -64,39 +65,88 @@ const RIGHTS: &str = "SELECT PRIVILEGE_TYPE, '' FROM information_schema.USER_PRI
 const ME: &str = "CONCAT('''',LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
     CHAR_LENGTH(SUBSTRING_INDEX(CURRENT_USER(),'@',-1))-1),'''@''',SUBSTRING_INDEX(CURRENT_USER(),'@',-1),'''')";
 
+/// Another plan is in force, and what it says of reading definitions.
+pub(crate) fn adopt(shared: &Shared, old: &Plan) {
+    let (hidden, plan) = (&shared.hidden, shared.plan());
+    let (was, is) = (&old.server, &plan.server);
+    if !is.read_definitions {
+        return forget(shared);
+    }
+    if was.accounts_user != is.accounts_user || !was.read_definitions {
+        // What the reader before has found holds until this one has read.
+        hidden.common.begin_anew();
+    }
+    if !was.read_definitions {
+        hidden.has_unread.store(true, Relaxed);
+    }
+}
+
+/// Definitions are not to be read: what is known of them counts no longer.
+fn forget(shared: &Shared) {
+    let hidden = &shared.hidden;
+    hidden.is_common_whole.store(false, Relaxed);
+    hidden.forget(&hidden.common);
+    hidden.readers().clear();
+    shared.users.all().iter().for_each(|(_, user)| hidden.forget(&user.sight));
+}
+
 /// Reads the definitions if they may be others by now.
 pub(crate) fn look_after(worker: &Rc<Worker>) {
-    if worker.index != 0 || !worker.plan().server.read_definitions {
+    if worker.index != 0 {
         return;
     }
-    if worker.shared.hidden.is_reading.swap(true, Relaxed) {
+    let hidden = &worker.shared.hidden;
+    if !worker.plan().server.read_definitions {
+        if hidden.knowing.load(Relaxed) > 0 {
+            // A reading that was under way has ended since.
+            forget(&worker.shared);
+        }
+        return;
+    }
+    if hidden.is_reading.swap(true, Relaxed) {
         return;
     }
     let worker = Rc::clone(worker);
     tokio::task::spawn_local(async move {
         let hidden = &worker.shared.hidden;
-        if let Some(name) = common_reader(&worker) {
-            read_as_common(&worker, &name).await;
-        }
-        if !hidden.is_common_whole.load(Relaxed) {
+        let sees_all = match common_reader(&worker) {
+            Some(name) => read_as_common(&worker, &name).await,
+            None => false,
+        };
+        if !sees_all {
             read_as_users(&worker).await;
         }
         hidden.is_reading.store(false, Relaxed);
     });
 }
 
-/// As `server.accounts_user`. What it finds is for all users if it sees all.
-async fn read_as_common(worker: &Worker, name: &UserName) {
+/// As `server.accounts_user`. What it finds is for all users if it sees all, which is the answer.
+async fn read_as_common(worker: &Worker, name: &UserName) -> bool {
     let hidden = &worker.shared.hidden;
     read_if_due(worker, name, &hidden.common, PERIOD).await;
     let is_whole = hidden.common.found().is_whole;
-    if hidden.is_common_whole.swap(is_whole, Relaxed) && !is_whole {
+    if is_whole {
+        hidden.is_common_whole.store(true, Relaxed);
+    } else if hidden.is_common_whole.load(Relaxed) {
         tracing::warn!(user = %name, "this user does not see all definitions any more; each user reads for itself");
     }
+    is_whole
 }
 
 async fn read_as_users(worker: &Worker) {
     let hidden = &worker.shared.hidden;
+    if hidden.has_unread.swap(false, Relaxed) || hidden.is_common_whole.load(Relaxed) {
+        // What the common reader has found holds until each has read for itself.
+        for (name, user) in worker.shared.users.all() {
+            if user.is_used() {
+                user.sight.first().get_or_init(|| read_first(worker, &name, &user)).await;
+            }
+        }
+        hidden.is_common_whole.store(false, Relaxed);
+    }
+    if common_reader(worker).is_none() && hidden.common.lock().last.is_some() {
+        hidden.forget(&hidden.common);
+    }
     let readers = hidden.readers().clone();
     for name in readers {
         match worker.shared.users.get(&name) {
@@ -112,17 +162,18 @@ async fn read_as_users(worker: &Worker) {
 /// A client of this user has logged in: the first one waits until definitions were read once.
 pub(crate) async fn begin(worker: &Worker, name: &UserName, user: &User) {
     let hidden = &worker.shared.hidden;
-    let is_known = user.sight.first.initialized() || hidden.is_common_whole.load(Relaxed);
+    let is_known = user.sight.first().initialized() || hidden.is_common_whole.load(Relaxed);
     if is_known || !worker.plan().server.read_definitions {
         return;
     }
     let first = async {
         if let Some(reader) = common_reader(worker) {
-            hidden.common.first.get_or_init(|| read_as_common(worker, &reader)).await;
+            let read = async || _ = read_as_common(worker, &reader).await;
+            hidden.common.first().get_or_init(read).await;
             hidden.common.await_reading().await;
         }
         if !hidden.is_common_whole.load(Relaxed) {
-            user.sight.first.get_or_init(|| read_first(worker, name, user)).await;
+            user.sight.first().get_or_init(|| read_first(worker, name, user)).await;
         }
     };
     // What takes longer is done at the next look.
@@ -130,7 +181,7 @@ pub(crate) async fn begin(worker: &Worker, name: &UserName, user: &User) {
 }
 
 async fn read_first(worker: &Worker, name: &UserName, user: &User) {
-    worker.shared.hidden.readers().push(name.clone());
+    worker.shared.hidden.add_reader(name);
     read_if_due(worker, name, &user.sight, PERIOD_MAX).await;
     user.sight.await_reading().await;
 }
@@ -147,6 +198,18 @@ async fn read_if_due(worker: &Worker, name: &UserName, sight: &Sight, period: Du
     }
     let begun = ReadingGuard { sight };
     let read = read(worker, name).await;
+    let in_force = worker.shared.plan();
+    let is_common = std::ptr::eq(sight, &raw const worker.shared.hidden.common);
+    let is_reader = !is_common
+        || in_force
+            .server
+            .accounts_user
+            .as_ref()
+            .is_some_and(|it| *name == UserName::of_account(it));
+    if !in_force.server.read_definitions || !is_reader {
+        // It is not to be read any more, or another user is to do it.
+        return;
+    }
     std::mem::forget(begun);
     let period = if read.is_ok() { period } else { PERIOD };
     let reading = Reading { at: Instant::now(), took: now.elapsed(), since, period };

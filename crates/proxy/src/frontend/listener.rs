@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use crate::fault::{Fault, Kind};
 use crate::frontend::accepted::{Accepted, Socket as ClientSocket};
 use crate::frontend::audited;
 use crate::frontend::login;
+use crate::worker::open_listener::OpenListener;
 
 /// A bound socket.
 #[derive(Debug)]
@@ -126,39 +127,45 @@ fn bind_unix(
 /// Accepts clients there until Flifo stops, or [`close`] is called.
 pub(crate) fn open(worker: &Rc<Worker>, listen: &Listen, listener: Listener) {
     let (listen, end) = (Arc::new(listen.clone()), Rc::new(Notify::new()));
-    worker.listeners.borrow_mut().insert(Arc::clone(&listen), Rc::clone(&end));
-    tokio::task::spawn_local(serve(Rc::clone(worker), listener, listen, end));
+    let own_path = listener.own_path(&listen);
+    let (socket, kind): (OwnedFd, Wrap) = match listener {
+        Listener::Tcp(it) => (it.into(), |it| ClientSocket::Tcp(it.into())),
+        Listener::Unix(it, _) => (it.into(), |it| ClientSocket::Unix(it.into())),
+    };
+    let socket = Rc::new(socket);
+    let opened = OpenListener { socket: Rc::downgrade(&socket), end: Rc::clone(&end) };
+    worker.listeners.borrow_mut().insert(Arc::clone(&listen), opened);
+    let worker = Rc::clone(worker);
+    tokio::task::spawn_local(async move {
+        serve(&worker, socket, (&listen, &end), kind).await?;
+        if let (false, Some(path)) = (worker.is_stopping(), own_path) {
+            // It may be gone already.
+            let _ = std::fs::remove_file(path);
+        }
+        Ok::<_, io::Error>(())
+    });
 }
+
+/// Makes a client's socket of what was accepted there.
+type Wrap = fn(OwnedFd) -> ClientSocket;
 
 /// No more clients come in there. Those that are on their way are served.
 pub(crate) fn close(worker: &Worker, listen: &Listen) {
-    if let Some(end) = worker.listeners.borrow_mut().remove(listen) {
-        end.notify_one();
+    if let Some(opened) = worker.listeners.borrow_mut().remove(listen) {
+        opened.end.notify_one();
     }
 }
 
-async fn serve(
-    worker: Rc<Worker>,
-    listener: Listener,
-    listen: Arc<Listen>,
-    end: Rc<Notify>,
-) -> io::Result<()> {
-    let own_path = listener.own_path(&listen);
-    match listener {
-        Listener::Tcp(it) => {
-            serve_each(&worker, watch(it)?, (&listen, &end), |it| ClientSocket::Tcp(it.into()))
-                .await;
-        }
-        Listener::Unix(it, _) => {
-            serve_each(&worker, watch(it)?, (&listen, &end), |it| ClientSocket::Unix(it.into()))
-                .await;
-            if let (false, Some(path)) = (worker.is_stopping(), own_path) {
-                // It may be gone already.
-                let _ = std::fs::remove_file(path);
-            }
+/// So many clients wait in the kernel from now on, at each listener of this worker.
+pub(crate) fn set_backlog(worker: &Worker, backlog: u32) {
+    for (listen, opened) in &*worker.listeners.borrow() {
+        let Some(socket) = opened.socket.upgrade() else { continue };
+        // Linux takes the new number for a socket that listens already.
+        let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+        if let Err(error) = rustix::net::listen(&*socket, backlog) {
+            tracing::warn!(%listen, %error, "the backlog of this address stays as it was");
         }
     }
-    Ok(())
 }
 
 /// Registers a listener with the event loop.
@@ -166,19 +173,20 @@ async fn serve(
     deprecated,
     reason = "the new call asks for proof for the sake of types that may close their descriptor early; a listener owns it"
 )]
-fn watch<L: AsRawFd>(listener: L) -> io::Result<AsyncFd<L>> {
+fn watch(listener: Rc<OwnedFd>) -> io::Result<AsyncFd<Rc<OwnedFd>>> {
     AsyncFd::with_interest(listener, Interest::READABLE)
 }
 
 /// Not by the runtime's own listener: that would make each client known to this worker's loop, only for it to be
 /// forgotten again when the client is given to its worker.
-async fn serve_each<L: AsFd + AsRawFd>(
+async fn serve(
     worker: &Rc<Worker>,
-    listener: AsyncFd<L>,
+    listener: Rc<OwnedFd>,
     (listen, end): (&Arc<Listen>, &Notify),
-    kind: fn(OwnedFd) -> ClientSocket,
-) {
-    let accept = |listener: &L| {
+    kind: Wrap,
+) -> io::Result<()> {
+    let listener = watch(listener)?;
+    let accept = |listener: &Rc<OwnedFd>| {
         Ok(rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?)
     };
     let accepted = |socket| Accepted { socket: kind(socket), listen: Arc::clone(listen) };
@@ -194,6 +202,7 @@ async fn serve_each<L: AsFd + AsRawFd>(
     while let (false, Ok(socket)) = (worker.is_stopping(), accept(listener.get_ref())) {
         take(worker, Ok(accepted(socket))).await;
     }
+    Ok(())
 }
 
 async fn take(worker: &Rc<Worker>, accepted: io::Result<Accepted>) {

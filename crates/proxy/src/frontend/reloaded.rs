@@ -9,6 +9,7 @@ use crate::cluster::servers::ServerId;
 use crate::config::Plan;
 use crate::dispatch::dismissed;
 use crate::dispatch::worker::Worker;
+use crate::frontend::listener;
 use crate::frontend::watch;
 use crate::users::User;
 
@@ -25,6 +26,10 @@ pub(crate) struct Reloaded {
 
 pub(crate) fn adopt(worker: &Rc<Worker>, new: &Reloaded) {
     worker.adopt(&new.plan);
+    worker.tally.keep_digests(new.plan.console.digests);
+    worker.checks.adopt();
+    worker.pass_through_logins.resize(new.plan.logins_max, worker.shared.worker_count());
+    listener::set_backlog(worker, new.plan.backlog);
     let mut keys = worker.pool.keys.borrow_mut();
     for (name, user) in &new.known {
         keys.renew(name, user);

@@ -38,7 +38,7 @@ pub(crate) fn harden<'a>(
     policy: Policy,
     servers: impl Iterator<Item = &'a Address> + Clone,
 ) -> Result<(), HardeningError> {
-    let acts = !matches!(policy, Policy::Off | Policy::Observe);
+    let acts = placement::acts(policy);
     if let Some(user) = &plan.hardening.run_as
         && process::is_root()
     {
@@ -81,7 +81,8 @@ fn hand_files_to(user: &str, plan: &Plan) -> Result<(), BecomeError> {
     Ok(())
 }
 
-fn refuse_privileged_user<'a>(
+/// Whether Flifo may go on as the user that it is.
+pub(crate) fn refuse_privileged_user<'a>(
     plan: &Plan,
     servers: impl Iterator<Item = &'a Address>,
 ) -> Result<(), HardeningError> {
@@ -142,11 +143,7 @@ fn enter_sandbox(plan: &Plan, source: &Instructions, acts: bool) -> Result<(), H
 fn files(plan: &Plan, source: &Instructions, acts: bool) -> Files {
     let mut read: Vec<PathBuf> = MACHINE.iter().map(PathBuf::from).collect();
     let mut write: Vec<PathBuf> = DEVICES.iter().map(PathBuf::from).collect();
-    let tls = plan.tls.files.identity.iter().chain(&plan.server.tls.identity);
-    let tls = tls.flat_map(|identity| [&identity.certificate, &identity.key]);
-    let tls = tls.chain(&plan.tls.files.ca).chain(&plan.server.tls.ca);
-    let passwords = plan.users.iter().filter_map(|user| user.password_file.as_ref());
-    read.extend(source.file.iter().chain(tls).chain(passwords).map(|path| folder_of(path)));
+    read.extend(source.file.as_deref().into_iter().chain(plan.named_files()).map(folder_of));
     let listeners = plan.listen.iter().chain(&plan.console.listen).chain(&plan.http.listen);
     write.extend(listeners.filter_map(|listen| match listen {
         Listen::Unix(path) => Some(folder_of(path)),
@@ -221,6 +218,8 @@ mod tests {
     fn a_sandbox_reaches_the_folders_that_the_plan_names() {
         let text = "listen = [\"/run/flifo/clients.sock\"]\n[logs]\nfile = \"/var/log/flifo/log\"\n\
                     slow.file = \"/srv/slow/log\"\naudit.file = \"/srv/audit/log\"\n\
+                    [checks]\nuser = \"b\"\npassword_file = \"/srv/checks/b\"\n[tls]\n\
+                    cert = \"/srv/tls/cert\"\nkey = \"/srv/keys/key\"\n\
                     [[users]]\nname = \"a\"\npassword_file = \"/srv/secrets/a\"\n";
         let (plan, _) = crate::config::parse(text, "test").expect("a plan");
         let source = Instructions { file: Some("flifo.toml".into()), ..Instructions::default() };
@@ -228,6 +227,7 @@ mod tests {
         let reads = |path: &str| files.read.contains(&PathBuf::from(path));
         let writes = |path: &str| files.write.contains(&PathBuf::from(path));
         assert!(reads("/srv/secrets") && reads(".") && reads("/etc"));
+        assert!(reads("/srv/checks") && reads("/srv/tls") && reads("/srv/keys"));
         assert!(writes("/run/flifo") && writes("/var/log/flifo"));
         assert!(writes("/srv/slow") && writes("/srv/audit"));
         assert!(!writes("/proc") && !writes("/srv/secrets") && !reads("/home"));

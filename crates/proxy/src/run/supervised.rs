@@ -9,6 +9,7 @@ use std::time::Duration;
 use sys::supervisor::{Message, Supervisor};
 use tokio::sync::oneshot;
 
+use crate::admin::reload::ReloadStage;
 use crate::config::{Listen, Plan};
 use crate::dispatch::worker::Shared;
 
@@ -27,12 +28,20 @@ impl Reports {
         self.tell(Message::Ready(&serving(shared)));
     }
 
-    pub(crate) fn reloading(&self) {
+    fn reloading(&self) {
         self.tell(Message::Reloading);
     }
 
+    /// How far a reload is.
+    pub(crate) fn tell_of_reload(&self, shared: &Shared, stage: ReloadStage<'_>) {
+        match stage {
+            ReloadStage::Begins => self.reloading(),
+            ReloadStage::Ended(why) => self.reloaded(shared, why),
+        }
+    }
+
     /// `why` nothing has changed, if so: it serves as before.
-    pub(crate) fn reloaded(&self, shared: &Shared, why: Option<&str>) {
+    fn reloaded(&self, shared: &Shared, why: Option<&str>) {
         match why {
             None => self.serving(shared),
             Some(why) => {

@@ -30,6 +30,8 @@ pub(crate) struct TableState {
     pub(crate) unusable: HashMap<UserName, Unusable>,
     /// Of these it has been said that they are passed through.
     pub(crate) told: HashSet<UserName>,
+    /// The users that the table has told of are those of another reader, until this one has tried.
+    pub(crate) is_of_another: bool,
     /// The last attempt has failed, and that has been said.
     pub(crate) failed: bool,
     /// It has been said that the table is too large.
@@ -44,6 +46,13 @@ impl TableState {
 }
 
 impl Accounts {
+    /// Another user reads the table from now on: what was read before is not asked any more.
+    pub(crate) fn begin_anew(&self) {
+        let mut state = self.lock();
+        let told = std::mem::take(&mut state.told);
+        *state = TableState { told, is_of_another: true, ..TableState::default() };
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, TableState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -14,6 +14,9 @@ pub(crate) struct Configured {
     pub(super) known: HashMap<UserName, Arc<User>>,
     /// Users whose clients are passed through. Each client has one backend, so one bound serves for both.
     pub(super) pass_through: HashMap<UserName, Arc<Cap>>,
+    /// Users that it names no longer, as long as they have clients: one that is named again is the same, with what is
+    /// counted of it.
+    former: HashMap<UserName, Arc<User>>,
     /// Backends of each that the configuration does not bound.
     pub(super) share: Option<u32>,
 }
@@ -81,7 +84,8 @@ impl Configured {
     /// These, in the places of those of their names: what is counted of users goes on.
     pub(super) fn succeeding(self, old: &Self) -> Self {
         let known = self.known.into_iter().map(|(name, user)| {
-            let user = match (old.known.get(&name), Arc::try_unwrap(user)) {
+            let before = old.known.get(&name).or_else(|| old.former.get(&name));
+            let user = match (before, Arc::try_unwrap(user)) {
                 (Some(old), Ok(user)) => user.succeeding(old),
                 (_, Ok(user)) => Arc::new(user),
                 (_, Err(user)) => user,
@@ -93,7 +97,12 @@ impl Configured {
             old.bound(cap.max());
             (name, Arc::clone(old))
         });
-        Self { known: known.collect(), pass_through: pass_through.collect(), share: self.share }
+        let known: HashMap<_, _> = known.collect();
+        let is_former =
+            |(name, user): &(&UserName, &Arc<User>)| !known.contains_key(*name) && user.is_used();
+        let former = old.known.iter().chain(&old.former).filter(is_former);
+        let former = former.map(|(name, user)| (name.clone(), Arc::clone(user))).collect();
+        Self { known, former, pass_through: pass_through.collect(), share: self.share }
     }
 }
 

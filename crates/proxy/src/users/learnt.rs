@@ -88,6 +88,11 @@ impl Learnt {
         self.count.load(Relaxed) == 0
     }
 
+    pub(crate) fn all(&self) -> Vec<(UserName, Arc<User>)> {
+        let users = self.users.read().unwrap_or_else(PoisonError::into_inner);
+        users.iter().map(|(name, user)| (name.clone(), Arc::clone(user))).collect()
+    }
+
     pub(crate) fn get(&self, name: &UserName) -> Option<Arc<User>> {
         if self.is_empty() {
             return None;

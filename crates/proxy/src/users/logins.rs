@@ -6,7 +6,7 @@
 //! answered. So a thousand clients that say nothing hold up no other login, and a thousand that come at once do not
 //! take the worker from the clients that are logged in.
 //!
-//! Invariants: never more places are taken than there are; a place that is given back goes to the next login, to a
+//! Invariants: never more places are taken than there are, but for those that were taken before there were fewer; a place that is given back goes to the next login, to a
 //! newcomer's as soon as the pace lets it begin, and is not lost if that client has left; no login waits longer than it
 //! may.
 
@@ -28,6 +28,10 @@ use crate::worker::counters::Counter;
 #[derive(Debug)]
 pub(crate) struct Logins {
     free: Cell<u32>,
+    /// So many places are taken that there are no more: they are not given on.
+    excess: Cell<u32>,
+    /// How many places there are.
+    all: Cell<u32>,
     /// Logins whose clients have answered.
     again: Line,
     /// Logins of clients that have just come.
@@ -78,14 +82,34 @@ impl Logins {
         let is_awaited = Cell::new(false);
         let pace = Pace { arrivals, statements: Rc::clone(statements), is_awaited };
         let (again, new) = (Line::default(), Line::default());
-        Rc::new(Self { free: Cell::new(OWN_PLACES), again, new, pace: Some(pace) })
+        Rc::new(Self { again, new, pace: Some(pace), ..Self::with(OWN_PLACES) })
     }
 
     /// One worker's part of `places`, which are for all workers together.
     pub(crate) fn new(places: u32, workers: usize) -> Rc<Self> {
-        let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
-        let free = Cell::new(places.div_ceil(workers).max(1));
-        Rc::new(Self { free, again: Line::default(), new: Line::default(), pace: None })
+        Rc::new(Self::with(part(places, workers)))
+    }
+
+    fn with(places: u32) -> Self {
+        let (free, all, excess) = (Cell::new(places), Cell::new(places), Cell::new(0));
+        Self { free, excess, all, again: Line::default(), new: Line::default(), pace: None }
+    }
+
+    /// There are so many places from now on, for all workers together. Logins that have one keep it.
+    pub(crate) fn resize(self: &Rc<Self>, places: u32, workers: usize) {
+        let (old, new) = (self.all.get(), part(places, workers));
+        self.all.set(new);
+        let (free, excess) = (self.free.get(), self.excess.get());
+        if let Some(more) = new.checked_sub(old) {
+            let kept = more.min(excess);
+            self.excess.set(excess - kept);
+            // Each is given as one that was taken: to the login that has waited for longest.
+            (kept..more).for_each(|_| drop(Place(Some(Rc::clone(self)))));
+        } else {
+            let fewer = (old - new).min(free);
+            self.free.set(free - fewer);
+            self.excess.set(excess + (old - new - fewer));
+        }
     }
 
     /// Whether a newcomer would have to wait.
@@ -199,10 +223,19 @@ impl Logins {
     }
 }
 
+/// One worker's part of so many places.
+fn part(places: u32, workers: usize) -> u32 {
+    let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
+    places.div_ceil(workers).max(1)
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         // A place that a login refused because its client has left is empty: the loop gives it to the next login.
         let Some(logins) = self.0.take() else { return };
+        if let Some(excess) = logins.excess.get().checked_sub(1) {
+            return logins.excess.set(excess);
+        }
         loop {
             let Some(next) = logins.again.borrow_mut().pop_front() else { break };
             match next.send(Self(Some(Rc::clone(&logins)))) {
@@ -310,6 +343,43 @@ mod tests {
             assert!(left.is_err());
             assert_eq!(*order.borrow(), ['a', 'b']);
             assert_eq!((waiting(&logins), logins.free.get()), (0, 2));
+        });
+    }
+
+    #[test]
+    fn there_may_be_more_places_and_fewer() {
+        run(async {
+            let logins = Logins::new(2, 1);
+            let (stream, _other) = pair();
+            let held = [
+                logins.enter(LONG, &stream).await.unwrap(),
+                logins.enter(LONG, &stream).await.unwrap(),
+            ];
+            let order = RefCell::new(Vec::new());
+            let come = async |name| {
+                let pass = logins.enter(LONG, &stream).await.unwrap();
+                order.borrow_mut().push(name);
+                pass
+            };
+            let rest = async {
+                settle().await;
+                assert_eq!(waiting(&logins), 2);
+                logins.resize(3, 1);
+                settle().await;
+                assert_eq!((order.borrow().clone(), waiting(&logins)), (vec!['a'], 1));
+                logins.resize(1, 1);
+                drop(held);
+                settle().await;
+                assert_eq!(waiting(&logins), 1, "two of three places are gone");
+            };
+            let first =
+                async { drop((come('a').await, settle().await, settle().await, settle().await)) };
+            let second = async { drop(come('b').await) };
+            tokio::join!(first, second, rest);
+            assert_eq!(*order.borrow(), ['a', 'b']);
+            assert_eq!((logins.free.get(), logins.excess.get(), waiting(&logins)), (1, 0, 0));
+            logins.resize(4, 2);
+            assert_eq!(logins.free.get(), 2, "a part for each worker");
         });
     }
 

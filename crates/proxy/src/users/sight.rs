@@ -28,13 +28,15 @@ pub(crate) struct Hidden {
     pub(crate) readers: Mutex<Vec<UserName>>,
     /// They read one after the other.
     pub(crate) is_reading: AtomicBool,
+    /// Users that have clients have not read yet: a user that saw all did it for them, or none was to.
+    pub(crate) has_unread: AtomicBool,
 }
 
 /// What one reader knows.
 #[derive(Debug)]
 pub(crate) struct Sight {
     /// Done when it was tried once.
-    pub(crate) first: OnceCell<()>,
+    first: Mutex<Arc<OnceCell<()>>>,
     pub(crate) found: RwLock<Arc<FoundDefinitions>>,
     pub(crate) state: Mutex<SightState>,
 }
@@ -98,6 +100,18 @@ impl Hidden {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn add_reader(&self, name: &UserName) {
+        let mut readers = self.readers();
+        if !readers.contains(name) {
+            readers.push(name.clone());
+        }
+    }
+
+    /// What this one has found counts no longer, and it has read nothing.
+    pub(crate) fn forget(&self, sight: &Sight) {
+        self.count(sight.forget(), false);
+    }
+
     /// A reader knows of something now, or did so before.
     pub(crate) fn count(&self, knew: bool, knows: bool) {
         match (knew, knows) {
@@ -118,13 +132,33 @@ impl FoundDefinitions {
 impl Default for Sight {
     fn default() -> Self {
         let found = RwLock::new(Arc::clone(&NOTHING));
-        Self { first: OnceCell::default(), found, state: Mutex::default() }
+        Self { first: Mutex::default(), found, state: Mutex::default() }
     }
 }
 
 impl Sight {
     pub(crate) fn found(&self) -> Arc<FoundDefinitions> {
         Arc::clone(&self.found.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The first reading, which all wait for that need it.
+    pub(crate) fn first(&self) -> Arc<OnceCell<()>> {
+        Arc::clone(&self.first.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// It is read again as if it had never been; what was found holds until then.
+    pub(crate) fn begin_anew(&self) {
+        let mut state = self.lock();
+        (state.last, state.has_failed) = (None, false);
+        drop(state);
+        *self.first.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+    }
+
+    /// The same, and what was found counts no longer. The answer is whether that was something.
+    fn forget(&self) -> bool {
+        self.begin_anew();
+        let mut known = self.found.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *known, Arc::clone(&NOTHING)).tells()
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, SightState> {

@@ -131,7 +131,9 @@ fn errors_say_what_there_is_instead() {
         ("DROP TABLE x", 1064, "HELP"),
         ("PAUSE other", 1105, "main"),
         ("KILL 7", 1094, "SHOW CLIENTS"),
-        ("SET limits.wait = 1", 1105, "server.limit"),
+        ("SET limits.wait = 1", 1105, "unit"),
+        ("SET limits.weight = 1", 1105, "limits.wait"),
+        ("SET workers = 1", 1105, "started"),
         ("SET server.limit = 0", 1105, "auto"),
         ("SELECT @@nothing", 1193, "nothing"),
     ] {

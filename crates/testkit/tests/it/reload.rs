@@ -13,27 +13,27 @@ use testkit::flifo::Flifo;
 use testkit::overdue::Over;
 use testkit::scene::wait_for;
 
-struct Scene {
-    flifo: Flifo,
-    server: PrivateServer,
-    folder: tempfile::TempDir,
+pub(crate) struct Scene {
+    pub(crate) flifo: Flifo,
+    pub(crate) server: PrivateServer,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 /// The numbers of the errors that a client gets.
-fn code(problem: &Problem) -> Option<u16> {
+pub(crate) fn code(problem: &Problem) -> Option<u16> {
     match problem {
         Problem::Refused { code, .. } => Some(*code),
         _ => None,
     }
 }
 
-fn user(name: &str, more: &str) -> String {
+pub(crate) fn user(name: &str, more: &str) -> String {
     format!("[[users]]\nname = \"{name}\"\npassword = \"{name}'s\"\n{more}\n")
 }
 
 impl Scene {
     /// `top` stands at the beginning of the file, `rest` at its end; users `app` and `report` exist on the server.
-    fn start(top: &str, rest: &str) -> Self {
+    pub(crate) fn start(top: &str, rest: &str) -> Self {
         let server = PrivateServer::start_default().expect("a private server");
         for name in ["app", "report"] {
             let text = format!(
@@ -51,40 +51,40 @@ impl Scene {
         Self { flifo, server, folder }
     }
 
-    fn client(&self, user: &str) -> Result<Client, Problem> {
+    pub(crate) fn client(&self, user: &str) -> Result<Client, Problem> {
         self.client_at(self.flifo.port(), user)
     }
 
-    fn client_at(&self, port: u16, user: &str) -> Result<Client, Problem> {
+    pub(crate) fn client_at(&self, port: u16, user: &str) -> Result<Client, Problem> {
         let address = Address::Tcp { host: "127.0.0.1".to_owned(), port };
         Client::builder(address, user, &format!("{user}'s")).connect()
     }
 
-    fn console(&self) -> Client {
+    pub(crate) fn console(&self) -> Client {
         let address = Address::Unix(self.folder.path().join("console.sock"));
         Client::builder(address, "admin", "").connect().expect("the console")
     }
 
     /// Changes the file and reloads it: names of options, and when they are in force.
-    fn reload(&self, change: impl Fn(&str) -> String) -> Vec<(String, String)> {
+    pub(crate) fn reload(&self, change: impl Fn(&str) -> String) -> Vec<(String, String)> {
         self.flifo.change_configuration(change);
         let rows = self.console().query("RELOAD").expect("a good file");
         rows.into_iter().map(|mut row| (row.swap_remove(0), row.swap_remove(0))).collect()
     }
 
     /// The rows of clients and backends of a user, as the console shows them.
-    fn shown(&self, name: &str) -> Option<Vec<String>> {
+    pub(crate) fn shown(&self, name: &str) -> Option<Vec<String>> {
         let rows = self.console().query("SHOW FULL CONFIG").expect("options");
         rows.into_iter().find(|row| row[0] == name)
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         let (status, log) = self.flifo.stop();
         assert!(status.success() && !log.contains("panicked"), "{log}");
     }
 }
 
-fn pair(name: &str, when: &str) -> (String, String) {
+pub(crate) fn pair(name: &str, when: &str) -> (String, String) {
     (name.to_owned(), when.to_owned())
 }
 
@@ -221,7 +221,7 @@ fn a_bad_file_changes_nothing() {
 }
 
 /// Writes a certificate of its own authority, for `localhost`.
-fn write_identity(certificate: &PathBuf, key: &PathBuf) {
+pub(crate) fn write_identity(certificate: &PathBuf, key: &PathBuf) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     // As renewal programs do it: a new file in the place of the old one.
     for (path, pem) in [(certificate, made.cert.pem()), (key, made.signing_key.serialize_pem())] {
@@ -239,7 +239,7 @@ fn a_renewed_certificate_is_shown_to_new_clients() {
     write_identity(&certificate, &key);
     std::fs::copy(&certificate, &first).unwrap();
     let tls = format!("[tls]\ncert = {certificate:?}\nkey = {key:?}\n");
-    let scene = Scene::start("", &format!("{tls}{}", user("app", "")));
+    let scene = Scene::start("watch_files = \"off\"", &format!("{tls}{}", user("app", "")));
     let trusting = |ca: &PathBuf| {
         let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: scene.flifo.port() };
         let tls =
@@ -250,7 +250,8 @@ fn a_renewed_certificate_is_shown_to_new_clients() {
     assert_eq!(scene.reload(str::to_owned), [], "nothing has changed");
     write_identity(&certificate, &key);
     assert!(trusting(&first).is_ok(), "it is not read again by itself");
-    assert_eq!(scene.reload(str::to_owned), [pair("tls.cert", "for new connections")]);
+    let renewed = ["tls.cert", "tls.key"].map(|it| pair(it, "for new connections"));
+    assert_eq!(scene.reload(str::to_owned), renewed);
     trusting(&certificate).expect("the second certificate").query("SELECT 1").unwrap();
     assert!(trusting(&first).is_err(), "the first one is not shown any more");
     before.query("SELECT 1").expect("its connection goes on");
@@ -278,7 +279,7 @@ fn limits_are_in_force_at_once() {
     let expected = [
         "clients_max now",
         "server.limit now",
-        "server.rhythm when Flifo is started again",
+        "server.rhythm now",
         "server.connections_max now",
         "limits.idle_client now",
         "limits.packet_max now",
@@ -297,7 +298,7 @@ fn limits_are_in_force_at_once() {
     scene.console().query("SET server.limit = 4").unwrap();
     assert_eq!(scene.shown("server.limit").unwrap()[1..], ["4", "\"auto\"", "console"]);
     assert_eq!(scene.shown("limits.upload").unwrap()[3], "default");
-    assert_eq!(scene.shown("server.rhythm").unwrap()[1], scene.shown("server.rhythm").unwrap()[2]);
+    assert_eq!(scene.shown("server.rhythm").unwrap()[1..], ["\"clock\"", "\"own\"", "file"]);
     let text = format!("SELECT LENGTH('{}')", "x".repeat(70_000));
     let long = |text: &str| scene.client("app").and_then(|mut client| client.query(text));
     wait_for("the long statement to be refused", || {

@@ -51,7 +51,9 @@ fn a_supervisor_is_told_of_start_reload_and_stop_and_hears_beats() {
         command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
         command
     };
-    let rest = configuration(server.port(), "workers = 2", &user(""));
+    let console = folder.path().join("console.sock");
+    let outside = format!("[console]\nlisten = [{console:?}]\n[http]\nlisten = []\n{}", user(""));
+    let rest = configuration(server.port(), "workers = 2", &outside);
     let flifo = Flifo::start_by(supervised, &rest);
     let where_to = format!("serving on 127.0.0.1:{}, {}", flifo.port(), flifo.socket().display());
     let ready = format!("READY=1\nSTATUS={where_to}, in front of 127.0.0.1:{}", server.port());
@@ -65,6 +67,14 @@ fn a_supervisor_is_told_of_start_reload_and_stop_and_hears_beats() {
     let since = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").map(str::parse::<u64>);
     assert!(since.is_some_and(|it| it.is_ok_and(|it| it > 0)), "{reloading}");
     assert_eq!(ear.news(), ready);
+
+    // One that is asked for on the console is one, too.
+    let admin = Client::builder(Address::Unix(console.clone()), "admin", "").connect();
+    let mut admin = admin.expect("the console");
+    assert!(admin.query("RELOAD").expect("a good file").is_empty());
+    assert!(ear.news().starts_with("RELOADING=1"));
+    assert_eq!(ear.news(), ready);
+    drop(admin);
 
     flifo.change_configuration(|text| text.replace("workers", "wrkers"));
     flifo.signal(Signal::HUP);

@@ -50,7 +50,7 @@ impl ConsoleSession {
             }
             Command::Set(name, value) => {
                 self.may_change()?;
-                let done = self.outside.set(&name, &value).await;
+                let done = self.outside.set(&name, value.as_deref()).await;
                 packets.put_table(said(done)?);
             }
             Command::Server(verb, name) => {

@@ -83,9 +83,7 @@ impl ConsoleSession {
 pub(super) fn order(text: &[u8], command: &Command) -> Option<Vec<u8>> {
     match command {
         Command::Nothing | Command::Query(_) | Command::Help(_) | Command::Use(_) => None,
-        Command::Set(name, _) if name.contains("token") || name.contains("password") => {
-            Some(format!("SET {name} = ?").into_bytes())
-        }
+        Command::Set(name, _) if is_secret(name) => Some(format!("SET {name} = ?").into_bytes()),
         Command::Set(..)
         | Command::Server(..)
         | Command::ConfirmWriter(_)
@@ -93,6 +91,11 @@ pub(super) fn order(text: &[u8], command: &Command) -> Option<Vec<u8>> {
         | Command::Reset(_)
         | Command::Reload => Some(text.to_vec()),
     }
+}
+
+fn is_secret(option: &str) -> bool {
+    let option = option.to_ascii_lowercase();
+    option.contains("token") || option.contains("password")
 }
 
 #[cfg(test)]
@@ -110,6 +113,7 @@ mod tests {
             ("SET server.limit = 7", Some("SET server.limit = 7")),
             ("SET http.token = 'hunter2'", Some("SET http.token = ?")),
             ("SET console.password = 'hunter2'", Some("SET console.password = ?")),
+            ("SET Users.a.PassWord = 'hunter2'", Some("SET Users.a.PassWord = ?")),
             ("KILL 7", Some("KILL 7")),
             ("PAUSE", Some("PAUSE")),
         ] {

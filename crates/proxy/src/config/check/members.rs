@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use engine::cluster::Group;
 
-use crate::config::plan::{CheckKind, Password, Plan, UserOptions};
+use crate::config::plan::{CheckKind, CheckOptions, Password, Plan, UserOptions};
 use crate::config::problem::{Origin, Report};
 use crate::config::reader::{Reading, Written};
 
@@ -23,7 +23,7 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
 fn useless(reading: &mut Reading<'_>) {
     let Reading { written, routes, report, .. } = reading;
     for path in written.names() {
-        if path.starts_with("checks.") || path.starts_with("routing.") {
+        if path == "checks.agent_inter" || path.starts_with("routing.") {
             super::no_effect(report, written, path, "no [[servers]] are listed");
         }
     }
@@ -90,20 +90,43 @@ fn logs_in(user: &UserOptions) -> bool {
         && (user.password_file.is_some() || matches!(user.password, Some(Password::Plain(_))))
 }
 
+fn has_own_account(checks: &CheckOptions) -> bool {
+    checks.user.is_some() && (checks.password.is_some() || checks.password_file.is_some())
+}
+
+/// The user that checks log in as must be able to.
+pub(super) fn check_account(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    let mut error = |path: &str, message: String| {
+        report.error(&written.origin(path), Some(path.to_owned()), message);
+    };
+    let passwords = ["checks.password", "checks.password_file"];
+    if passwords.iter().all(|path| written.has(path)) {
+        error(passwords[1], format!("{} is given as well: one of them is enough", passwords[0]));
+    }
+    let given = passwords.into_iter().find(|path| written.has(path));
+    match (&plan.checks.user, given) {
+        (None, Some(path)) => {
+            error(path, "checks.user is missing: whose password is it?".to_owned());
+        }
+        (Some(name), None)
+            if !plan.users.iter().any(|user| user.name == *name && logs_in(user)) =>
+        {
+            let message = format!(
+                "{name:?} is not among [[users]] with its password (not a hash of it), so that \
+                 Flifo cannot log in to check: name it there, or write checks.password"
+            );
+            error("checks.user", message);
+        }
+        _ => {}
+    }
+}
+
 fn checks(reading: &mut Reading<'_>) {
     let Reading { plan, written, servers, report, .. } = reading;
     let mut error = |path: &str, message: String| {
         report.error(&written.origin(path), Some(path.to_owned()), message);
     };
-    if let Some(name) = &plan.checks.user
-        && !plan.users.iter().any(|user| user.name == *name && logs_in(user))
-    {
-        let message = format!(
-            "{name:?} is not among [[users]] with its password (not a hash of it), so that Flifo \
-             cannot log in to check"
-        );
-        error("checks.user", message);
-    }
     let is_statement = plan.checks.kind == CheckKind::Statement;
     if is_statement && plan.checks.statement.is_none() {
         error("checks.kind", "checks.statement is missing: what is to be run?".to_owned());
@@ -112,10 +135,10 @@ fn checks(reading: &mut Reading<'_>) {
         let message = "servers of [[servers]] are found by checks: \"none\" is for the only server";
         error("checks.kind", message.to_owned());
     }
-    let has_user = plan.users.iter().any(logs_in);
+    let has_user = has_own_account(&plan.checks) || plan.users.iter().any(logs_in);
     if plan.checks.kind.needs_login() && !has_user {
-        let message = "no user can log in for these checks: name a user with its password in \
-                       [[users]], or use \"handshake\"";
+        let message = "no user can log in for these checks: name one with its password in \
+                       [[users]] or in checks.user, or use \"handshake\"";
         error("checks.kind", message.to_owned());
     }
     if !is_statement {
@@ -127,7 +150,9 @@ fn checks(reading: &mut Reading<'_>) {
         return;
     }
     let why = match plan.checks.kind {
-        CheckKind::Auto => "no user could ask it: name one with its password in [[users]]",
+        CheckKind::Auto => {
+            "no user could ask it: name one with its password in [[users]] or in checks.user"
+        }
         _ => "checks.kind is not \"auto\"",
     };
     for (rule, place) in plan.servers.iter().zip(servers.iter()) {

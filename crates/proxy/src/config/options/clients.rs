@@ -43,7 +43,7 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
                   more.",
             elsewhere: &[("HAProxy", "nbthread"), ("ProxySQL", "mysql-threads")],
             since: FIRST,
-            applies: Restart,
+            applies: Restart("each client lives in one worker, and none is moved to another"),
         },
         Row {
             name: "clients_max",
@@ -77,7 +77,7 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
                   the longer they come, so that connected clients go on.",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "backlog",
@@ -88,7 +88,22 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
                   here.",
             elsewhere: &[("HAProxy", "backlog"), ("PgBouncer", "listen_backlog")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
+        },
+        Row {
+            name: "watch_files",
+            form: Form::Choice(&Named {
+                values: &[("on", true), ("off", false)],
+                place: |plan: &mut Plan| &mut plan.watch_files,
+            }),
+            example: None,
+            doc: "Whether the files that other options name (certificates, keys, authorities, \
+                  passwords) are read again when they change. They are put in force as by a reload: \
+                  all of them or, while one does not fit another, none. This file itself is read \
+                  again by a reload alone.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: Now,
         },
     ],
 };

@@ -2,7 +2,7 @@
 
 use super::{FIRST, Row, Section};
 use crate::config::form::{Form, Named};
-use crate::config::options::Applies::Restart;
+use crate::config::options::Applies::{Now, Restart};
 use crate::config::plan::{Permission, Plan, Sandbox};
 
 pub(in crate::config) static HARDENING: Section<Plan> = Section {
@@ -25,7 +25,7 @@ pub(in crate::config) static HARDENING: Section<Plan> = Section {
                   `placement.policy` may act. Without it, Flifo stays the user that started it.",
             elsewhere: &[("HAProxy", "user"), ("PgBouncer", "user"), ("MySQL", "user")],
             since: FIRST,
-            applies: Restart,
+            applies: Restart("a process that is no longer root cannot choose another user"),
         },
         Row {
             name: "privileged_user",
@@ -35,12 +35,12 @@ pub(in crate::config) static HARDENING: Section<Plan> = Section {
             }),
             example: None,
             doc: "Whether Flifo may serve as root, or as the user of the server. \"refused\" ends it at \
-                  its start: it needs none of root's rights, and a server that trusts the user at \
+                  its start, and refuses a reload that would have it so: it needs none of root's rights, and a server that trusts the user at \
                   the other end of its Unix socket would take Flifo for root or for itself. \
                   `flifo run --allow-privileged-user` allows it as well.",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "sandbox",
@@ -55,7 +55,9 @@ pub(in crate::config) static HARDENING: Section<Plan> = Section {
                   5.13 or later). What the kernel does not have is left out and logged.",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: Restart(
+                "what a process has given up it does not get back, and threads that run cannot be confined",
+            ),
         },
         Row {
             name: "core_dumps",
@@ -69,7 +71,7 @@ pub(in crate::config) static HARDENING: Section<Plan> = Section {
                   that are on their way are not.",
             elsewhere: &[("MySQL", "core_file")],
             since: FIRST,
-            applies: Restart,
+            applies: Restart("what a process has given up it does not get back"),
         },
     ],
 };

@@ -5,7 +5,7 @@ use wire::auth::Secret;
 use super::{FIRST, Row, Section};
 use crate::config::address;
 use crate::config::form::Form;
-use crate::config::options::Applies::{NewConnections, Now, Restart};
+use crate::config::options::Applies::{NewConnections, Now};
 use crate::config::plan::{Listen, Password, Plan};
 
 pub(in crate::config) static CONSOLE: Section<Plan> = Section {
@@ -62,7 +62,7 @@ pub(in crate::config) static CONSOLE: Section<Plan> = Section {
                 ("ProxySQL", "mysql-query_digests"),
             ],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
     ],
 };

@@ -4,7 +4,7 @@ use sys::cpus::Cpus;
 
 use super::{FIRST, Row, Section, paths};
 use crate::config::form::{Form, Named, Taken};
-use crate::config::options::Applies::Restart;
+use crate::config::options::Applies::Now;
 use crate::config::plan::{PlacementPolicy, Plan};
 
 pub(in crate::config) static PLACEMENT: Section<Plan> = Section {
@@ -28,10 +28,11 @@ pub(in crate::config) static PLACEMENT: Section<Plan> = Section {
                   workers get more weight, by nice value, session or control group, whichever counts here; the workers \
                   get a CPU each that the server keeps off; everybody gets the CPUs below. \"off\" does not even look. \
                   To change another user's threads takes CAP_SYS_NICE; without, the command is told that an \
-                  administrator would run. Real-time policies are never used.",
+                  administrator would run. From a policy that only looks to one that acts comes a running Flifo with \
+                  `hardening.sandbox = \"off\"` alone: else it has given up the rights for that at its start. Real-time policies are never used.",
             elsewhere: &[("HAProxy", "tune.renice.runtime"), ("HAProxy", "cpu-policy")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "worker_cpus",
@@ -44,7 +45,7 @@ pub(in crate::config) static PLACEMENT: Section<Plan> = Section {
             doc: "The CPUs that the workers have when the policy is \"cpus\".",
             elsewhere: &[("HAProxy", "cpu-map")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "server_cpus",
@@ -57,7 +58,7 @@ pub(in crate::config) static PLACEMENT: Section<Plan> = Section {
             doc: "The CPUs that all threads of the server have when the policy is \"cpus\".",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "state_file",
@@ -69,10 +70,11 @@ pub(in crate::config) static PLACEMENT: Section<Plan> = Section {
             example: Some("\"/run/flifo/placement.json\""),
             doc: "Where is written down what things were before. Its folder must belong to Flifo's user alone. By \
                   default, in RUNTIME_DIRECTORY (systemd), /run/flifo (root), XDG_RUNTIME_DIR/flifo or a folder of the \
-                  user's own in the folder for temporary files; named after the first address in `listen`.",
+                  user's own in the folder for temporary files; named after the first address in `listen`. Another \
+                  folder needs a start where `hardening.sandbox` is on.",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
     ],
 };

@@ -9,7 +9,7 @@ use engine::limit::Rhythm;
 use super::{FIRST, Row, Section, paths};
 use crate::config::address;
 use crate::config::form::{Form, Named};
-use crate::config::options::Applies::{NewConnections, Now, Restart};
+use crate::config::options::Applies::{NewConnections, Now};
 use crate::config::plan::{AccountTerms, Parking, PassThroughTls, Plan};
 
 /// What a server may be called.
@@ -99,7 +99,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   differ by less than 100 ms, and each must say \"clock\".",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "borrow",
@@ -399,7 +399,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   users at its end are passed through. Hashes are kept in memory only.",
             elsewhere: &[("PgBouncer", "auth_user")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "accounts_period",
@@ -453,7 +453,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   trigger (`users.triggers`). \"off\" believes what the server reports.",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "learn_passwords",

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use engine::cluster::{Gaps, Group};
 
-use super::{FIRST, Row, Section};
+use wire::auth::Secret;
+
+use super::{FIRST, Row, Section, paths};
 use crate::config::address;
 use crate::config::form::{Form, Named};
-use crate::config::options::Applies::{NewConnections, Now, Restart};
-use crate::config::plan::{CheckKind, Freshness, Mode, Plan, RouteRule, ServerRule};
+use crate::config::options::Applies::{NewConnections, Now};
+use crate::config::plan::{CheckKind, Freshness, Mode, Password, Plan, RouteRule, ServerRule};
 
 pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
     name: "servers",
@@ -164,7 +166,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
         Row {
             name: "user",
             form: Form::Text {
-                allowed: "the name of one of the users below",
+                allowed: "a user's name",
                 show: |plan| plan.checks.user.clone(),
                 set: |plan, text| {
                     plan.checks.user = Some(text.to_owned());
@@ -172,10 +174,41 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
                 },
             },
             example: Some("\"app\""),
-            doc: "The user that checks log in as, named in `[[users]]` with its password. It needs \
-                  no privileges. Without this option, it is the first user there whose password is \
-                  known.",
+            doc: "The user that checks log in as: an account of its own, whose password is below, or \
+                  one that is named in `[[users]]` with its password. It needs no privileges. \
+                  Without this option, it is the first user there whose password is known.",
             elsewhere: &[("ProxySQL", "mysql-monitor_username")],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "password",
+            form: Form::Secret {
+                allowed: "a text",
+                get: |plan| plan.checks.password.clone().map(Password::Plain),
+                set: |plan, text| {
+                    plan.checks.password = Some(Secret::from(text));
+                    Ok(())
+                },
+            },
+            example: Some("\"a long random text\""),
+            doc: "The password of `checks.user`, where that is none of `[[users]]`: clients cannot \
+                  log in as it, unless the server lets them.",
+            elsewhere: &[("ProxySQL", "mysql-monitor_password")],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "password_file",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |plan| paths::show(plan.checks.password_file.as_ref()),
+                set: |plan, text| paths::set(&mut plan.checks.password_file, text),
+            },
+            example: Some("\"/etc/flifo/checks.password\""),
+            doc: "Instead of `checks.password`, a file that contains it. One line end behind it does \
+                  not count.",
+            elsewhere: &[],
             since: FIRST,
             applies: Now,
         },
@@ -312,7 +345,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
             doc: "So many checks run in a worker at once; more wait.",
             elsewhere: &[("HAProxy", "tune.max-checks-per-thread")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
     ],
 };

@@ -1,10 +1,12 @@
 //! What a configuration says of several servers: where they are, how they are checked, what goes where.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::account::name::UserName;
 use engine::checks::health::CheckRules;
 use engine::cluster::{Gaps, Group};
+use wire::auth::Secret;
 
 use super::Listen;
 
@@ -40,8 +42,12 @@ impl Default for ServerRule {
 #[derive(Clone, Debug)]
 pub struct CheckOptions {
     pub kind: CheckKind,
-    /// By default, the first user whose password is known.
+    /// The user that checks log in as; by default, the first one whose password is known.
     pub user: Option<String>,
+    /// Its password, where it is none of the users.
+    pub password: Option<Secret>,
+    /// Where that was read from, if from a file of its own.
+    pub password_file: Option<PathBuf>,
     pub statement: Option<String>,
     pub expect: Option<String>,
     pub rules: CheckRules,
@@ -58,6 +64,8 @@ impl Default for CheckOptions {
         Self {
             kind: CheckKind::Auto,
             user: None,
+            password: None,
+            password_file: None,
             statement: None,
             expect: None,
             rules: CheckRules { inter: second, downinter: second, ..CheckRules::default() },
