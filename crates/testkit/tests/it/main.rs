@@ -47,6 +47,7 @@ mod parking;
 mod placement;
 mod reload;
 mod reload_files;
+mod reload_options;
 mod reload_rest;
 mod reload_servers;
 mod reload_settings;
