@@ -1,6 +1,6 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost | allocations | gate-cost | turn-cost | differ | logins | hostile | rights | rules | servers | set-up |
-//! package`.
+//! bulk | cost | allocations | gate-cost | turn-cost | differ | logins | hostile | reloads | rights | rules | servers |
+//! set-up | package`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -18,6 +18,7 @@ mod logins;
 mod matrix;
 mod package;
 mod price;
+mod reloads;
 mod repository;
 mod rights;
 mod rules;
@@ -115,6 +116,13 @@ enum Task {
     Hostile {
         #[command(flatten)]
         extent: hostile::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Reloads the configuration under load, of which clients may see nothing; or changes each option, and sets of them.
+    Reloads {
+        #[command(flatten)]
+        extent: reloads::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -242,6 +250,10 @@ fn run(task: Task) -> Result<()> {
             let flifo = program.find(&[Way::Pooled])?;
             hostile::run(&extent, &flifo, &Interrupt::listen()?)
         }
+        Task::Reloads { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            reloads::run(&extent, &flifo, &Interrupt::listen()?)
+        }
         Task::Rights { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             rights::run(&extent, &flifo, &Interrupt::listen()?)
@@ -274,7 +286,7 @@ fn ci() -> Result<()> {
 }
 
 fn build_flifo() -> Result<PathBuf> {
-    cargo(&["build", "--release", "--package", "flifo"])?;
+    cargo(&["build", "--release", "--package", "flifo", "--package", "flifo-bench"])?;
     Ok(repository::target().join("release/flifo"))
 }
 
