@@ -111,9 +111,10 @@ impl<T> Form<T> {
     pub(super) fn value_of<'a>(&self, text: &'a str) -> DeValue<'a> {
         let parsed = || DeValue::parse(text).ok().map(Spanned::into_inner);
         let value = match self {
-            Self::Count { .. } | Self::CountOr { .. } | Self::DurationOrNone { .. } => {
-                parsed().filter(DeValue::is_integer)
-            }
+            Self::Count { .. }
+            | Self::CountOr { .. }
+            | Self::DurationOrNone { .. }
+            | Self::Bound { .. } => parsed().filter(DeValue::is_integer),
             Self::List { .. } => parsed().filter(DeValue::is_array),
             Self::Duration { .. }
             | Self::Size { .. }
