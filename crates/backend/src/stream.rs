@@ -19,6 +19,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -74,6 +75,11 @@ pub struct Packed {
 }
 
 impl Packed {
+    /// A connected socket that does not block, which another process has opened, and on which there is no TLS.
+    pub fn of(file: OwnedFd) -> io::Result<Self> {
+        Ok(Self { tls: None, socket: socket::Packed::of(file)? })
+    }
+
     /// Has this thread's event loop watch it.
     pub fn unpack(self) -> io::Result<Stream> {
         Ok(Stream { tls: self.tls, socket: self.socket.unpack()? })
@@ -264,6 +270,11 @@ impl Stream {
     /// The number by which the kernel knows the socket. No number that was free is lower, when it is opened.
     pub fn descriptor(&self) -> i32 {
         self.socket.descriptor()
+    }
+
+    /// The same socket on another descriptor, for another process. `None`: its TLS cannot go there.
+    pub fn file(&self) -> Option<io::Result<OwnedFd>> {
+        self.tls.is_none().then(|| self.socket.file())
     }
 
     /// The address of the other end of a TCP connection.

@@ -4,6 +4,7 @@
 //! It belongs to the backend, whichever client uses it: reports on clients' statements and on Flifo's own setups alike
 //! come here.
 
+use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
 use wire::response::OkPacket;
@@ -18,10 +19,12 @@ use crate::session_variables::{Collates, Interned, SessionVariables, forbids};
 /// The variable that `CONNECTION_ID()` answers with.
 pub(crate) const NUMBER: &[u8] = b"pseudo_thread_id";
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BackendSession {
     /// Tells backends apart.
     pub id: u64,
+    #[serde(with = "crate::described::some_bytes")]
     pub schema: Option<Rc<[u8]>>,
     /// The session was reset since it has chosen its schema: `collation_database` is the server's, not the schema's.
     pub was_reset: bool,
@@ -46,8 +49,10 @@ pub struct BackendSession {
 }
 
 /// A session's state on its way to another worker, of which nothing belongs to a client.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Packed {
+    #[serde(with = "crate::described::some_bytes")]
     schema: Option<Box<[u8]>>,
     was_reset: bool,
     settings: SessionVariables,
@@ -88,6 +93,10 @@ impl BackendSession {
         let [settings, fresh, renewed] = [settings, fresh, renewed].map(|it| (*it).clone());
         let schema = schema.map(|name| Box::from(&name[..]));
         Packed { schema, was_reset, settings, fresh, renewed, unasked, insert_id, number }
+    }
+
+    pub(crate) fn all_settings(&mut self) -> [&mut Rc<SessionVariables>; 3] {
+        [&mut self.settings, &mut self.fresh, &mut self.renewed]
     }
 
     /// A session that has just begun, with these settings.

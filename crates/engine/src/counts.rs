@@ -4,6 +4,7 @@
 //! client, Flifo writes the numbers into the text in the place of the calls, in a form to which the server gives the
 //! same column name, type and length. Where that cannot be done, the backend must be the same, and unused since.
 
+use serde::{Deserialize, Serialize};
 use wire::lex::Token;
 use wire::text::Text;
 
@@ -25,7 +26,8 @@ pub enum Finds {
 }
 
 /// The counts of one session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RowCounts {
     /// `None`: its backend alone knows.
     affected: Option<i64>,
@@ -107,6 +109,11 @@ impl RowCounts {
     /// Whether only this backend knows how many rows were found.
     pub fn are_found_on(&self, backend: u64) -> bool {
         self.found.is_none() && self.found_on == Some(backend)
+    }
+
+    /// The backend that alone knows how many rows were found.
+    pub fn found_only_on(&self) -> Option<u64> {
+        self.found_on.filter(|_| self.found.is_none())
     }
 
     /// Whether only this client's backend knows how many rows were affected.

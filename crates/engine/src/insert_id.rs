@@ -6,9 +6,10 @@
 //! tell it from a new number.
 
 use crate::backend_session::BackendSession;
+use serde::{Deserialize, Serialize};
 
 /// What the function must answer in one session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InsertId {
     Known(u64),
     /// This backend knows.
@@ -21,7 +22,8 @@ pub enum InsertId {
 }
 
 /// If a backend has this value, which it had before the insert, then the insert has made none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Stale {
     value: u64,
     /// What the session's own was before.
@@ -102,7 +104,7 @@ impl BackendSession {
 }
 
 /// What a backend's session has, if that is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnBackend(Option<u64>);
 
 impl Default for OnBackend {

@@ -6,6 +6,7 @@
 
 mod get;
 
+use serde::{Deserialize, Serialize};
 use wire::bytes::Write;
 use wire::lex::Token;
 use wire::rows::Row;
@@ -36,10 +37,13 @@ impl Server {
 }
 
 /// One row of `SHOW WARNINGS`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Message {
+    #[serde(with = "crate::described::bytes")]
     level: Box<[u8]>,
     code: u32,
+    #[serde(with = "crate::described::bytes")]
     text: Box<[u8]>,
     /// Its SQLSTATE, and the row of the statement that it is about, where the server can be asked for them.
     state: Option<([u8; 5], u64)>,
@@ -77,13 +81,15 @@ impl Message {
 }
 
 /// The messages of one session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SavedDiagnostics {
     messages: Vec<Message>,
     /// How many there have been, of which the server may have kept less.
     warnings: u64,
     errors: u64,
     /// The character set of their texts.
+    #[serde(with = "crate::described::bytes")]
     charset: Box<[u8]>,
 }
 

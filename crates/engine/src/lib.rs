@@ -16,6 +16,7 @@ pub mod claims;
 pub mod classes;
 pub mod cluster;
 pub mod counts;
+pub mod described;
 pub mod descriptors;
 pub mod gate;
 pub mod gtid;

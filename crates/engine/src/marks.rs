@@ -4,6 +4,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// What a value may be marked with: an enum without data, of at most sixteen variants.
 pub trait Mark: Copy {
     /// Its place among the variants.
@@ -45,6 +47,18 @@ impl<M: Mark> Marks<M> {
     pub fn with(mut self, mark: M) -> Self {
         self.add(mark);
         self
+    }
+}
+
+impl<M> Serialize for Marks<M> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
+
+impl<'de, M> Deserialize<'de> for Marks<M> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        u16::deserialize(from).map(|marks| Self(marks, PhantomData))
     }
 }
 

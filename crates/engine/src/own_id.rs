@@ -5,6 +5,7 @@
 //! defines what is stored: there the call itself is what is meant. What is left in a text, and what is asked out of
 //! sight (by a routine, a trigger, a text in a variable), only the backend can answer; see [`Number`].
 
+use serde::{Deserialize, Serialize};
 use wire::lex::{Dialect, Token};
 use wire::text::{Lexed, Text, Tokens};
 
@@ -298,7 +299,8 @@ fn plain(literal: &[u8], dialect: Dialect) -> Option<(u8, &[u8])> {
 /// The number that a backend's session answers with, out of sight, and whether it can be another one than its own.
 ///
 /// The session's temporary tables belong to that number: it stays as it is while a client has, or may have, some.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Number {
     /// `None`: its own.
     shown: Option<u32>,
@@ -306,7 +308,7 @@ pub struct Number {
 }
 
 /// Whether the session's account may change the number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum May {
     /// It was never tried.
     #[default]

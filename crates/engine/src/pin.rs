@@ -1,7 +1,9 @@
 //! Why a session keeps its backend: the reasons that are counted and shown.
 
+use serde::{Deserialize, Serialize};
+
 /// What a backend would carry over to the next client if it were shared. Ends only with the session, or with a reset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pin {
     /// The server reported that a session variable was set.
     SessionVariable,

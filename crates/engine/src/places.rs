@@ -106,6 +106,11 @@ impl ConnectionPlaces {
         self.claim(worker) || self.try_take()
     }
 
+    /// Takes a place, beyond the limit if need be: for a connection that is there already.
+    pub fn force(&self) {
+        self.held.fetch_add(1, SeqCst);
+    }
+
     /// Claims a place that was granted to this worker.
     pub fn claim(&self, worker: usize) -> bool {
         let demand = &self.workers[worker];

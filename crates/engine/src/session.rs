@@ -6,6 +6,7 @@ pub mod earlier;
 pub mod facts;
 pub mod leftover;
 mod messages;
+mod moved;
 pub mod observe;
 pub mod plan;
 pub mod prepared;

@@ -12,6 +12,9 @@ mod interned;
 
 use std::hash::{Hash, Hasher};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::described::bytes;
 use crate::pin::Pin;
 
 use collations::Collations;
@@ -152,6 +155,42 @@ impl Hash for SessionVariables {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.values.hash(state);
         self.collations.hash(state);
+    }
+}
+
+/// Settings as they are written down for another process.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename = "SessionVariables")]
+struct Written {
+    values: Vec<(String, String)>,
+    collations: Collations,
+}
+
+impl Serialize for SessionVariables {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let write = |value: &Value| (value.name.to_owned(), bytes::text(&value.value));
+        let values = self.values.iter().flatten().map(write).collect();
+        Written { values, collations: self.collations.clone() }.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for SessionVariables {
+    /// A variable that this Flifo does not know, or a value that it would not keep, is an error.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let Written { values: written, collations } = Written::deserialize(from)?;
+        let unknown =
+            |name: &str| de::Error::custom(format!("{name} is not known with this value"));
+        let mut values = Vec::new();
+        for (name, value) in &written {
+            values.resize(KNOWN.len(), None);
+            let at = SessionVariable::named(name.as_bytes()).ok_or_else(|| unknown(name))?;
+            let variable = &KNOWN[usize::from(at.0)];
+            let own = variable.names.iter().find(|it| *it == name).ok_or_else(|| unknown(name))?;
+            let value = bytes::from_text(value).filter(|value| is_plain(variable.form, value));
+            let value = value.ok_or_else(|| unknown(name))?.into();
+            values[usize::from(at.0)] = Some(Value { name: own, value });
+        }
+        Ok(Self { values, collations, mode: 0 })
     }
 }
 

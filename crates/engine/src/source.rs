@@ -7,12 +7,13 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::rc::{Rc, Weak};
 use std::sync::OnceLock;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::lex::Dialect;
 use wire::text::Lexed;
 
 use crate::intent::Intent;
 use crate::numbers::NumberMap;
-use crate::session_variables::SessionVariables;
+use crate::session_variables::{Interned, SessionVariables};
 
 /// What a preparation is shared by: two that are equal mean the same.
 #[derive(Debug)]
@@ -40,6 +41,33 @@ impl Source {
         let hash = SECRET.get_or_init(RandomState::new).hash_one((&text, &schema));
         let intent = Intent::read(Lexed::default().text(&text, dialect));
         Self { schema, text, settings, dialect, intent, hash }
+    }
+}
+
+/// A source as it is written down for another process: the rest follows from this.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename = "Source")]
+struct Written {
+    #[serde(with = "crate::described::some_bytes")]
+    schema: Option<Rc<[u8]>>,
+    #[serde(with = "crate::described::bytes")]
+    text: Box<[u8]>,
+    settings: Rc<SessionVariables>,
+    backslash_escapes: bool,
+}
+
+impl Serialize for Source {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (schema, settings) = (self.schema.clone(), Rc::clone(&self.settings));
+        let backslash_escapes = self.dialect.backslash_escapes;
+        Written { schema, text: self.text.clone(), settings, backslash_escapes }.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Source {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let Written { schema, text, settings, backslash_escapes } = Written::deserialize(from)?;
+        Ok(Self::new(schema, text, settings, Dialect { backslash_escapes }))
     }
 }
 
@@ -74,6 +102,13 @@ pub struct Sources {
 const ROOM_MIN: usize = 64;
 
 impl Sources {
+    /// A source that was read in another process, under settings of this worker.
+    pub(crate) fn adopt(&mut self, source: &Source, interned: &mut Interned) -> Rc<Source> {
+        let settings = interned.intern((*source.settings).clone());
+        let text = source.text.clone();
+        self.share(Rc::new(Source::new(source.schema.clone(), text, settings, source.dialect)))
+    }
+
     /// The source in use that is equal to this one; if there is none, this one from now on.
     pub fn share(&mut self, source: Rc<Source>) -> Rc<Source> {
         if let Some(known) = self.known.get(&source.hash).and_then(Weak::upgrade) {
@@ -92,7 +127,6 @@ impl Sources {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session_variables::Interned;
 
     fn source(schema: Option<&str>, text: &str, settings: &Rc<SessionVariables>) -> Rc<Source> {
         let schema = schema.map(|it| it.as_bytes().into());

@@ -4,17 +4,21 @@
 //! What the server keeps for one of them from one command to the next ([`KeptByServer`]) holds its client's backend, no
 //! longer. Two clients share a preparation only if its [`Source`] is the same.
 
+use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
 use crate::numbers::NumberMap;
-use crate::source::Source;
+use crate::session_variables::Interned;
+use crate::source::{Source, Sources};
 
 /// One statement of one client.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Prepared {
     pub source: Rc<Source>,
     pub parameters: u16,
     /// Parameter types as the client sent them last. The server may know others, from another client.
+    #[serde(with = "crate::described::some_bytes")]
     pub types: Option<Rc<[u8]>>,
     /// Prepared for this client alone on the backend that it holds, because the server keeps more of it than its text.
     pub own: Option<PreparedOnBackend>,
@@ -24,7 +28,8 @@ pub struct Prepared {
 }
 
 /// What the server keeps of a statement between two commands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeptByServer {
     /// Rows that are still to be fetched.
     pub cursor: bool,
@@ -39,7 +44,8 @@ impl KeptByServer {
 }
 
 /// The statements that a client has prepared.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Statements {
     /// The id that was given last.
     given: u32,
@@ -152,6 +158,13 @@ impl Statements {
         self.kept = 0;
     }
 
+    /// They have come from another process.
+    pub(crate) fn settle(&mut self, interned: &mut Interned, sources: &mut Sources) {
+        for prepared in self.open.iter_mut().flat_map(|open| open.values_mut()) {
+            prepared.source = sources.adopt(&prepared.source, interned);
+        }
+    }
+
     /// Bytes that they keep.
     pub const fn bytes(&self) -> usize {
         self.bytes
@@ -167,10 +180,12 @@ impl Statements {
 }
 
 /// A statement that a backend has prepared.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PreparedOnBackend {
     pub id: u32,
     /// Parameter types that the server was told last.
+    #[serde(with = "crate::described::some_bytes")]
     pub types: Option<Rc<[u8]>>,
     used: u64,
 }
@@ -225,6 +240,11 @@ impl Known {
     #[must_use]
     pub fn remove(&mut self, source: &Rc<Source>) -> Option<u32> {
         self.statements.remove(source).map(|statement| statement.id)
+    }
+
+    /// The ids of all of them.
+    pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.statements.values().map(|statement| statement.id)
     }
 
     pub fn clear(&mut self) {

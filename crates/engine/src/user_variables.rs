@@ -6,23 +6,27 @@
 //! names and values are bounded, and mean the same on every backend that is told them under the settings that they were
 //! set in.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use wire::lex::Token;
 use wire::text::{Text, Tokens};
 
-use crate::session_variables::SessionVariables;
+use crate::session_variables::{Interned, SessionVariables};
 
 /// The plain user variables of one session. Most have none, and no memory for them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct UserVariables {
     kept: Option<Box<Kept>>,
     on_backend: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Kept {
+    #[serde(with = "crate::described::pairs")]
     values: BTreeMap<Box<[u8]>, Value>,
     bytes: usize,
     /// What strings among them were read by.
@@ -30,9 +34,11 @@ struct Kept {
 }
 
 /// What a variable was set to.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Value {
     /// As written; where it is NULL now, what it was before: that gives a NULL its type.
+    #[serde(with = "crate::described::bytes")]
     literal: Box<[u8]>,
     is_null: bool,
 }
@@ -101,6 +107,13 @@ impl UserVariables {
     /// The session has given its backend up.
     pub const fn leave(&mut self) {
         self.on_backend = false;
+    }
+
+    /// They have come from another process.
+    pub(crate) fn settle(&mut self, interned: &mut Interned) {
+        if let Some(kept) = &mut self.kept {
+            kept.settings = interned.intern((*kept.settings).clone());
+        }
     }
 
     /// What they must be told under.

@@ -54,6 +54,25 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Have the program that is installed now take over from the Flifo that runs, with its clients.
+    #[command(after_help = UPGRADE_STATUS)]
+    Upgrade {
+        /// The configuration that the Flifo runs with: its console is asked.
+        #[arg(long, short, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// The console, instead of the configuration's: "/path/of.sock" or "host:port".
+        #[arg(long, value_name = "ADDRESS")]
+        console: Option<String>,
+        /// Print a JSON object with pid, version, moved and left.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Start the next Flifo when the one at the other end of the standard input asks for it.
+    #[command(hide = true)]
+    Keep {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Ask the Flifo that runs whether it is well, for a supervisor that restarts it or sends it clients.
     #[command(after_help = HEALTH_STATUS)]
     Health {
@@ -222,6 +241,12 @@ not be done.";
 const RELOAD_STATUS: &str = "\
 Exit status: 0 the configuration is in force, as far as that can be without a start; 78 the configuration is wrong, \
 and nothing has changed; 69 no Flifo could be asked.";
+
+const UPGRADE_STATUS: &str = "\
+The Flifo that runs starts the program that stands where it was started from, with the same arguments. That one reads the \
+configuration, and then takes over what is listened on, and clients as they come to rest. Clients with TLS stay with the old \
+one until they end, at most for limits.upgrade. Exit status: 0 the new one serves; 69 nothing has changed, and the reason is \
+on standard error; 78 the configuration is wrong.";
 
 const HEALTH_STATUS: &str = "\
 Exit status: 0 it is well, 69 it is not, or does not answer; the reason is on standard error; 78 a wrong configuration.";

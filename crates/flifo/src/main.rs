@@ -7,14 +7,20 @@ mod init;
 mod passed_on;
 mod placement;
 mod reload;
+mod upgrade;
 
+use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::CommandFactory;
 use proxy::config::{self, Overrides, Plan};
 use proxy::discover;
+use proxy::{Predecessor, Relations, SuccessionError};
 use shell::{CONFIG, Manual, OK, SOFTWARE, UNAVAILABLE, complain, print, show};
+use sys::keeper::{self, Keeper};
 use sys::supervisor::Supervisor;
 
 use self::arguments::{Arguments, Command, Run};
@@ -23,6 +29,7 @@ fn main() -> ExitCode {
     shell::main(|Arguments { command }| match command {
         Command::Init(arguments) => init::run(arguments),
         Command::Run(arguments) => run(arguments),
+        Command::Keep { arguments } => keep(&arguments),
         Command::CheckConfig { file, json } => check_config(&file, json),
         Command::ConfigReference => show(&config::reference()),
         Command::ConfigSample => show(&config::sample()),
@@ -30,6 +37,9 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Reload { config, console, json } => {
             reload::run(config.as_deref(), console.as_deref(), json)
+        }
+        Command::Upgrade { config, console, json } => {
+            upgrade::run(config.as_deref(), console.as_deref(), json)
         }
         Command::Health { config, http, ready, patience } => {
             health::run(config.as_deref(), http, ready, patience)
@@ -50,6 +60,16 @@ fn run(arguments: Run) -> u8 {
             complain(error);
             return UNAVAILABLE;
         }
+    };
+    let predecessor = match std::env::var_os(keeper::SUCCEEDS) {
+        Some(_) => match predecessor() {
+            Ok(predecessor) => Some(predecessor),
+            Err(error) => {
+                complain(format_args!("no Flifo is taken over from: {error}"));
+                return UNAVAILABLE;
+            }
+        },
+        None => None,
     };
     let Run { config, listen, server, workers, allow_privileged_user } = arguments;
     let overrides = Overrides { listen, server, workers, allow_privileged_user };
@@ -77,12 +97,44 @@ fn run(arguments: Run) -> u8 {
     if address.is_none() && plan.servers.is_empty() {
         return UNAVAILABLE;
     }
-    match proxy::run(plan, source, address.as_ref(), &log, supervisor) {
+    // Before anything is given up that it needs.
+    let relations = Relations { supervisor, keeper: start_keeper(), predecessor };
+    match proxy::run(plan, source, address.as_ref(), &log, relations) {
         Ok(()) => OK,
         Err(error) => {
             let code = if error.is_ours() { SOFTWARE } else { UNAVAILABLE };
             complain(error);
             code
+        }
+    }
+}
+
+/// The Flifo that this one takes over from: its keeper has started this process.
+fn predecessor() -> Result<Predecessor, SuccessionError> {
+    Predecessor::meet(std::io::stdin().as_fd().try_clone_to_owned()?)
+}
+
+/// Starts the process that will start the next Flifo, which this one may not do itself by then. An error says why there
+/// is none.
+fn start_keeper() -> Result<Arc<Keeper>, String> {
+    let program =
+        std::env::current_exe().map_err(|error| format!("this program is not found: {error}"))?;
+    let arguments: Vec<_> =
+        std::iter::once("keep".into()).chain(std::env::args_os().skip(1)).collect();
+    let keeper = Keeper::start(&program, &arguments);
+    keeper
+        .map(Arc::new)
+        .map_err(|error| format!("{} cannot be started: {error}", program.display()))
+}
+
+/// Starts the next Flifo when it is told to: `arguments` are this one's.
+fn keep(arguments: &[OsString]) -> u8 {
+    let kept = std::env::current_exe().and_then(|program| keeper::keep(&program, arguments));
+    match kept {
+        Ok(()) => OK,
+        Err(error) => {
+            complain(error);
+            UNAVAILABLE
         }
     }
 }

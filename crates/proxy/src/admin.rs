@@ -23,6 +23,7 @@ mod servers;
 mod stats;
 mod survey;
 mod tables;
+pub(crate) mod upgrade;
 mod visits;
 
 use std::cell::Cell;
@@ -36,6 +37,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Mutex, mpsc};
 
 use self::reload::Reloader;
+use self::upgrade::Upgrader;
 use self::visits::Room;
 use crate::config::{Console, Http, Listen, Plan};
 use crate::dispatch::worker::Shared;
@@ -60,6 +62,7 @@ pub(crate) struct NewDoors {
 pub(crate) struct Outside {
     shared: Arc<Shared>,
     reloader: Arc<Reloader>,
+    upgrader: Arc<Upgrader>,
     /// Places for connections to the HTTP port, and more of them for questions after health.
     requests: Room,
     spare: Room,
@@ -128,10 +131,11 @@ const BACKLOG: u32 = 64;
 pub(crate) fn open(
     shared: &Arc<Shared>,
     doors: Doors,
-    reloader: &Arc<Reloader>,
+    (reloader, upgrader): (&Arc<Reloader>, &Arc<Upgrader>),
     changes: mpsc::UnboundedReceiver<NewDoors>,
 ) -> io::Result<()> {
-    let (shared, reloader) = (Arc::clone(shared), Arc::clone(reloader));
+    let shared = Arc::clone(shared);
+    let (reloader, upgrader) = (Arc::clone(reloader), Arc::clone(upgrader));
     let serve = move || {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
@@ -151,6 +155,7 @@ pub(crate) fn open(
                 started: SystemTime::now(),
                 shared,
                 reloader,
+                upgrader,
                 looked: Mutex::default(),
                 next_session: Cell::new(1),
             });
@@ -172,20 +177,28 @@ async fn attend(
     let mut next = Some(NewDoors { opened: doors, closed: Vec::new() });
     while let Some(NewDoors { opened, closed }) = next {
         for (listen, listener) in opened.http {
+            listener::keep(&outside.shared, Purpose::Http, &listen, &listener);
             let path = listener.own_path(&listen);
             let door = tokio::task::spawn_local(http::serve(Rc::clone(outside), listener));
             open.insert(listen, (door, path));
         }
         for (listen, listener) in opened.console {
+            listener::keep(&outside.shared, Purpose::Console, &listen, &listener);
             let path = listener.own_path(&listen);
             let door = tokio::task::spawn_local(console::serve(Rc::clone(outside), listener));
             open.insert(listen, (door, path));
         }
-        for (door, path) in closed.iter().filter_map(|listen| open.remove(listen)) {
+        for listen in closed {
+            let Some((door, path)) = open.remove(&listen) else { continue };
             // Visitors that are in stay.
             door.abort();
-            // It may be gone already.
-            path.map(std::fs::remove_file);
+            if !outside.shared.is_departing() {
+                for purpose in [Purpose::Http, Purpose::Console] {
+                    outside.shared.listening.remove(&(purpose.name(), listen.to_string()));
+                }
+                // It may be gone already.
+                path.map(std::fs::remove_file);
+            }
         }
         next = changes.recv().await;
     }

@@ -20,6 +20,8 @@ pub(crate) mod client;
 pub(crate) mod client_input;
 pub(crate) mod command;
 pub(crate) mod commands;
+pub(crate) mod departure;
+pub(crate) mod description;
 pub(crate) mod diagnostics;
 pub(crate) mod dismissed;
 pub(crate) mod earlier;

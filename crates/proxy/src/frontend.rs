@@ -12,6 +12,7 @@
 
 pub(crate) mod accepted;
 pub(crate) mod accounts;
+pub(crate) mod arrival;
 pub(crate) mod audited;
 pub(crate) mod change_user;
 pub(crate) mod client_task;
@@ -30,4 +31,5 @@ pub(crate) mod pending_login;
 pub(crate) mod prove;
 pub(crate) mod proxy_protocol;
 pub(crate) mod reloaded;
+pub(crate) mod succession;
 pub(crate) mod watch;

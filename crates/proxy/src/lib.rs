@@ -31,7 +31,8 @@ mod worker;
 
 pub use admin::{health, remote};
 pub use backend::Address;
+pub use frontend::succession::{Predecessor, SuccessionError};
 pub use frontend::watch::rights_tables;
 pub use records::RecordError;
 pub use run::logs;
-pub use run::{RunError, run};
+pub use run::{Relations, RunError, run};

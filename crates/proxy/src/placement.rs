@@ -119,6 +119,11 @@ impl PlacementKeeper {
         }
     }
 
+    /// Undoes everything, and waits for that: another Flifo does it from now on, or [`Self::renew`] begins anew.
+    pub(crate) fn pause(&self) {
+        drop(self.lock().take());
+    }
+
     /// Ends it, and waits until everything is undone.
     pub(crate) fn end(&self) {
         let mut guard = self.lock();
@@ -185,6 +190,11 @@ fn folder() -> PathBuf {
         || std::env::temp_dir().join(format!("flifo-{}", sys::process::user().0)),
         |folder| folder.join("flifo"),
     )
+}
+
+/// What may be done where a Flifo that lives hands over to this one: it has undone what it did.
+pub(crate) fn policy(plan: &Plan) -> Policy {
+    plan.placement.policy.engine()
 }
 
 /// Undoes what a predecessor has left. Returns what may be done from now on.

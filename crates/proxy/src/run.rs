@@ -15,17 +15,20 @@ use std::{io, thread};
 
 use backend::tls::TlsError;
 use engine::descriptors::Descriptors;
+use sys::keeper::Keeper;
 use sys::supervisor::Supervisor;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime, Runtime};
 use tokio::sync::mpsc;
 
 use crate::admin::reload::{Means, Reloader};
-use crate::admin::{self, NewDoors};
+use crate::admin::upgrade::{Stage, Upgrader};
+use crate::admin::{self, Doors, NewDoors};
 use crate::cluster::servers::Site;
 use crate::config::{self, Instructions, Listen, Live, Logs, Plan};
 use crate::dispatch::worker::{Mail, Shared, Worker};
 use crate::frontend::listener::{self, Audience, Listener};
 use crate::frontend::passed::{Passed, PassedError, Purpose};
+use crate::frontend::succession::{Predecessor, SuccessionError};
 use crate::placement::{self, PlacementKeeper, Reach};
 use crate::records::{RecordError, Records};
 use crate::run::hardening::HardeningError;
@@ -50,6 +53,8 @@ pub enum RunError {
     NoServer,
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] TlsError),
+    #[error("no Flifo is taken over from: {0}")]
+    Succession(#[from] SuccessionError),
     #[error(transparent)]
     Hardening(#[from] HardeningError),
     #[error("cannot raise the soft limit of open files to the hard one: {0}")]
@@ -69,6 +74,15 @@ impl RunError {
     }
 }
 
+/// What this process has of others.
+pub struct Relations {
+    pub supervisor: Supervisor,
+    /// Starts the Flifo that takes over; or why none can be started.
+    pub keeper: Result<Arc<Keeper>, String>,
+    /// The Flifo that this one takes over from.
+    pub predecessor: Option<Predecessor>,
+}
+
 /// Runs the proxy in front of the server at `address`, or of those that the plan lists, until a signal ends it. SIGHUP
 /// opens `log` anew. `source` is where the plan came from.
 pub fn run(
@@ -76,21 +90,21 @@ pub fn run(
     source: Instructions,
     address: Option<&backend::Address>,
     log: &Log,
-    mut supervisor: Supervisor,
+    relations: Relations,
 ) -> Result<(), RunError> {
+    let Relations { mut supervisor, keeper, mut predecessor } = relations;
     // Before anything else: a signal that comes early must not end Flifo either.
     let waiting = Builder::new_current_thread().enable_all().build().map_err(RunError::Signals)?;
     let mut signals = waiting.block_on(async { Signals::catch() }).map_err(RunError::Signals)?;
     let live = Arc::new(Live::new(plan));
     let plan = live.get();
     let limit = sys::process::raise_open_files().map_err(RunError::Descriptors)?;
-    let policy = placement::succeed(&plan);
-    let mut passed = Passed::read(supervisor.take_sockets())?;
-    let kept = passed.addresses();
-    let listeners = bind(&plan, &mut passed)?;
-    let doors = admin::bind(&plan, None, &mut passed)
-        .map_err(|(listen, error, option)| unbound(&listen, &error, option))?;
-    passed.all_taken()?;
+    let policy = match &predecessor {
+        Some(_) => placement::policy(&plan),
+        None => placement::succeed(&plan),
+    };
+    let Sockets { kept, listeners, doors } =
+        Sockets::open(&plan, &mut supervisor, &mut predecessor)?;
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
     let users = Users::new(Configured::of(&plan));
@@ -107,20 +121,15 @@ pub fn run(
     let descriptors = share_descriptors(&plan, limit, sites.len());
     tell_of_memory(&plan);
     records.start();
-    let live = Arc::clone(&live);
+    let generation = predecessor.as_ref().map_or(0, Predecessor::generation);
     let shared = Shared::new(live, sites, users, tls, descriptors, records, mailboxes);
-    let shared = Arc::new(shared);
-    let mut listeners = Some(listeners);
-    let mut workers = Vec::new();
-    for (index, mail) in mails.into_iter().enumerate() {
-        let shared = Arc::clone(&shared);
-        // The first worker accepts for all: they are told by mail.
-        let listeners = listeners.take().unwrap_or_default();
-        let name = format!("worker {index}");
-        let work = move || work(index, shared, mail, listeners);
-        workers.push(thread::Builder::new().name(name).spawn(work).map_err(RunError::Worker)?);
+    let shared = Arc::new(shared.of_generation(generation));
+    let workers = start_workers(&shared, mails)?;
+    if let Some(predecessor) = &predecessor {
+        predecessor.await_go()?;
     }
-    let (doors_told, new_doors) = mpsc::unbounded_channel();
+    accept(&shared, listeners);
+    let (tell_doors, new_doors) = mpsc::unbounded_channel();
     let placed = Arc::clone(&shared);
     // Ends, and undoes, before this function returns, whatever it returns.
     let placement = Placed(
@@ -128,22 +137,104 @@ pub fn run(
             .map_err(RunError::Worker)?,
     );
     let reports = Arc::new(Reports::new(supervisor));
-    let means = means(&shared, log, &reports, doors_told);
+    let means = means(&shared, log, &reports, tell_doors.clone());
     let reloader = Reloader::new(Arc::clone(&shared), source, means, Arc::clone(&placement.0));
     let reloader = Arc::new(reloader);
-    admin::open(&shared, doors, &reloader, new_doors).map_err(RunError::Worker)?;
+    let (tell_stage, stages) = mpsc::unbounded_channel();
+    let upgrader = Upgrader::new(Arc::clone(&shared), keeper, tell_doors, tell_stage);
+    let upgrader = Arc::new(upgrader);
+    admin::open(&shared, doors, (&reloader, &upgrader), new_doors).map_err(RunError::Worker)?;
+    take_over(&shared, predecessor)?;
     say_start(&shared);
     reports.serving(&shared);
-    wait_for_signal(&waiting, &mut signals, &reloader, &shared, &workers, (log, &reports));
-    drop(placement);
+    let succession = Succession { stages, placement: Arc::clone(&placement.0) };
+    let is_gone = wait_for_signal(
+        &waiting,
+        &mut signals,
+        &reloader,
+        &shared,
+        &workers,
+        (log, &reports),
+        succession,
+    );
+    join(workers)?;
+    shared.records.end();
+    if !is_gone {
+        remove_sockets(&shared.plan(), &kept);
+    }
+    Ok(())
+}
+
+/// What is listened on.
+struct Sockets {
+    /// Addresses whose paths stay when Flifo ends.
+    kept: Vec<Listen>,
+    listeners: Vec<(Listen, Listener)>,
+    doors: Doors,
+}
+
+impl Sockets {
+    /// Opens them, or takes what a supervisor has passed, or the Flifo before has listened on.
+    fn open(
+        plan: &Plan,
+        supervisor: &mut Supervisor,
+        predecessor: &mut Option<Predecessor>,
+    ) -> Result<Self, RunError> {
+        let mut passed = match predecessor {
+            Some(predecessor) => Passed::taken_over(predecessor.take_sockets().into_iter())?,
+            None => Passed::read(supervisor.take_sockets())?,
+        };
+        let kept = passed.addresses();
+        let listeners = bind(plan, &mut passed)?;
+        let doors = admin::bind(plan, None, &mut passed)
+            .map_err(|(listen, error, option)| unbound(&listen, &error, option))?;
+        match predecessor {
+            Some(_) => passed.close(),
+            None => passed.all_taken()?,
+        }
+        Ok(Self { kept, listeners, doors })
+    }
+}
+
+type WorkerThread = thread::JoinHandle<io::Result<()>>;
+
+fn start_workers(
+    shared: &Arc<Shared>,
+    mails: Vec<mpsc::UnboundedReceiver<Mail>>,
+) -> Result<Vec<WorkerThread>, RunError> {
+    let start = |(index, mail)| {
+        let (shared, name) = (Arc::clone(shared), format!("worker {index}"));
+        let work = move || work(index, shared, mail);
+        thread::Builder::new().name(name).spawn(work).map_err(RunError::Worker)
+    };
+    mails.into_iter().enumerate().map(start).collect()
+}
+
+/// Accepts clients. The first worker does it for all: they are told by mail.
+fn accept(shared: &Shared, listeners: Vec<(Listen, Listener)>) {
+    shared.have_done(0, move |worker| {
+        for (listen, listener) in listeners {
+            listener::open(worker, &listen, listener);
+        }
+    });
+}
+
+/// Takes what the Flifo before hands over, if there is one, by a thread of its own.
+fn take_over(shared: &Arc<Shared>, predecessor: Option<Predecessor>) -> Result<(), RunError> {
+    let Some(predecessor) = predecessor else { return Ok(()) };
+    let shared = Arc::clone(shared);
+    let arrivals = thread::Builder::new().name("arrivals".into());
+    let take_over = move || predecessor.take_over(&shared);
+    arrivals.spawn(take_over).map(drop).map_err(RunError::Worker)
+}
+
+fn join(workers: Vec<WorkerThread>) -> Result<(), RunError> {
     for worker in workers {
         match worker.join() {
             Ok(result) => result.map_err(RunError::Worker)?,
             Err(_) => return Err(RunError::Panicked),
         }
     }
-    shared.records.end();
-    remove_sockets(&shared.plan(), &kept);
     Ok(())
 }
 
@@ -208,12 +299,7 @@ fn unbound(listen: &Listen, error: &io::Error, option: &str) -> RunError {
 }
 
 /// One worker's thread.
-fn work(
-    index: usize,
-    shared: Arc<Shared>,
-    mail: mpsc::UnboundedReceiver<Mail>,
-    listeners: Vec<(Listen, Listener)>,
-) -> io::Result<()> {
+fn work(index: usize, shared: Arc<Shared>, mail: mpsc::UnboundedReceiver<Mail>) -> io::Result<()> {
     // A worker that waits its turn finds more to do in one turn: see docs/design/pipelining.md.
     if let Err(error) = sys::scheduling::batch_this_thread() {
         tracing::debug!(%error, "the worker stays a normal thread");
@@ -225,9 +311,6 @@ fn work(
         .build_local(LocalOptions::default())?;
     runtime.block_on(async move {
         let worker = Rc::new(Worker::new(index, shared));
-        for (listen, listener) in listeners {
-            listener::open(&worker, &listen, listener);
-        }
         event_loop::run(worker, mail).await;
     });
     // What is left would only wait for clients that have had their time.
@@ -309,7 +392,7 @@ fn say_start(shared: &Shared) {
     );
 }
 
-/// Waits for a signal to stop, then for the workers, but not for ever.
+/// Waits for a signal to stop, then for the workers, but not for ever. True: another Flifo has taken over.
 fn wait_for_signal(
     runtime: &Runtime,
     signals: &mut Signals,
@@ -317,7 +400,8 @@ fn wait_for_signal(
     shared: &Arc<Shared>,
     workers: &[thread::JoinHandle<io::Result<()>>],
     (log, reports): (&Log, &Reports),
-) {
+    mut succession: Succession,
+) -> bool {
     let reopen = || {
         log.reopen();
         shared.records.reopen();
@@ -336,6 +420,13 @@ fn wait_for_signal(
             () = tell_ready(shared) => {}
             () = spare_memory::look_after() => {}
             () = watched::watch(reloader, shared) => {}
+            pid = succession.follow() => {
+                if let Some(pid) = pid {
+                    reports.succeeded_by(pid);
+                    shared.mail_all(|| Mail::Abort);
+                    return true;
+                }
+            }
         }
         let limit = shared.plan().limits.stop;
         reports.stopping(limit);
@@ -354,7 +445,34 @@ fn wait_for_signal(
             () = sum_up(log) => {}
         }
         shared.mail_all(|| Mail::Abort);
-    });
+        shared.is_departing()
+    })
+}
+
+/// Where this process is on its way to be replaced, and what it changes of the machine meanwhile.
+struct Succession {
+    stages: mpsc::UnboundedReceiver<Stage>,
+    placement: Arc<PlacementKeeper>,
+}
+
+impl Succession {
+    /// Follows another Flifo's taking over until this process has nothing left, or is to wait no longer for what is.
+    /// The number of the other one, if nothing is left.
+    async fn follow(&mut self) -> Option<u32> {
+        loop {
+            match self.stages.recv().await {
+                Some(Stage::Departs(undone)) => {
+                    self.placement.pause();
+                    // It is not waited for any longer, perhaps.
+                    let _ = undone.send(());
+                }
+                Some(Stage::Stays) => self.placement.renew(),
+                Some(Stage::Gone(pid)) => return Some(pid),
+                Some(Stage::Late) => return None,
+                None => return std::future::pending().await,
+            }
+        }
+    }
 }
 
 /// Says once that Flifo is ready.

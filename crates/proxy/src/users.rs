@@ -129,6 +129,11 @@ impl Cap {
         self.used.fetch_update(Relaxed, Relaxed, one_more).is_ok()
     }
 
+    /// Counts one more, beyond the bound if need be.
+    pub(crate) fn force(&self) {
+        self.used.fetch_add(1, Relaxed);
+    }
+
     /// Counts one more for as long as the answer lives, or for good if it is kept.
     pub(crate) fn reserve(self: &Arc<Self>) -> Option<ReservedPlace> {
         // Not `then_some`: a reservation that is made and dropped gives back what was never taken.

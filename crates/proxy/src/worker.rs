@@ -3,6 +3,7 @@
 pub(crate) mod buffers;
 pub(crate) mod clock;
 pub(crate) mod counters;
+pub(crate) mod listening;
 pub(crate) mod open_listener;
 pub(crate) mod outbox;
 pub(crate) mod seldom;

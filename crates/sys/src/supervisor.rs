@@ -44,6 +44,8 @@ pub enum Message<'a> {
     Stopping(Duration),
     /// It is alive.
     Beat,
+    /// The process with this number is the service from now on.
+    Successor(u32),
     /// A line for people.
     Status(&'a str),
 }
@@ -102,6 +104,7 @@ impl Message<'_> {
                 )
             }
             Self::Beat => "WATCHDOG=1".to_owned(),
+            Self::Successor(pid) => format!("MAINPID={pid}"),
             Self::Status(status) => format!("STATUS={}", one_line(status)),
         }
     }

@@ -201,6 +201,11 @@ impl Machine {
             "checks.password_file" => {
                 pair("checks.user", format!("{:?}", self.password), "\"reader\"".to_owned())
             }
+            // Several servers are found by checks: "none" is for the only one.
+            "checks.kind" => ["\"ping\"", "\"handshake\""]
+                .into_iter()
+                .flat_map(|it| one(it.to_owned()))
+                .collect(),
             "checks.statement" => one("\"SELECT 'ready', 1\"".to_owned()),
             "tls.cert" => pair("tls.key", certificate, key),
             "tls.key" => pair("tls.cert", key, certificate),

@@ -23,6 +23,8 @@ pub enum Command {
     ConfirmWriter(String),
     Kill(Victim, u32),
     Reload,
+    /// Another Flifo takes over.
+    Upgrade,
     /// What is counted begins at zero again: what this table shows, or all.
     Reset(Option<String>),
     /// The schema whose tables are meant where none is named.
@@ -78,6 +80,7 @@ fn order(text: &[u8]) -> Result<Command, Wrong> {
         "KILL" => kill(&mut words)?,
         "RESET" => reset(&mut words)?,
         "RELOAD" => Command::Reload,
+        "UPGRADE" => Command::Upgrade,
         "USE" => Command::Use(words.name("a schema's name")?),
         "BEGIN" | "START" | "COMMIT" | "ROLLBACK" => return Ok(Command::Nothing),
         _ => return Err(format!("{first:?} is no statement of this console; HELP lists them")),
@@ -205,6 +208,7 @@ mod tests {
         is("help show", Command::Help(Some("SHOW".into())));
         is("help 'show'", Command::Help(Some("SHOW".into())));
         is("reload", Command::Reload);
+        is("Upgrade;", Command::Upgrade);
         is("reset", Command::Reset(None));
         is("RESET Digests", Command::Reset(Some("digests".into())));
         is("use `main`", Command::Use("main".into()));

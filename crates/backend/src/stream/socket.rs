@@ -18,11 +18,11 @@
 use std::cell::Cell;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use socket2::SockRef;
+use socket2::{Domain, SockRef};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -50,6 +50,14 @@ pub(super) enum Packed {
 }
 
 impl Packed {
+    /// A connected socket that does not block, which another process has opened.
+    pub(super) fn of(file: OwnedFd) -> io::Result<Self> {
+        match SockRef::from(&file).domain()? {
+            Domain::UNIX => Ok(Self::Unix(file.into())),
+            _ => Ok(Self::Tcp(file.into())),
+        }
+    }
+
     /// Has this thread's event loop watch it: what has come meanwhile is an event then.
     pub(super) fn unpack(self) -> io::Result<Socket> {
         Ok(match self {
@@ -189,6 +197,14 @@ impl Socket {
 
     pub(super) const fn is_unix(&self) -> bool {
         matches!(self.kind, Kind::Unix(_))
+    }
+
+    /// The same socket on another descriptor.
+    pub(super) fn file(&self) -> io::Result<OwnedFd> {
+        match &self.kind {
+            Kind::Tcp(socket) => socket.as_fd().try_clone_to_owned(),
+            Kind::Unix(unix) => unix.socket().as_fd().try_clone_to_owned(),
+        }
     }
 
     pub(super) fn descriptor(&self) -> i32 {

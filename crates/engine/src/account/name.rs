@@ -19,6 +19,8 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// Whose rules a name is read by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Brand {
@@ -44,8 +46,8 @@ pub enum Packet {
 }
 
 /// A user's name, in UTF-8. Equal names are the same user to the server, and different ones are not.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UserName(Arc<[u8]>);
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct UserName(#[serde(with = "crate::described::bytes")] Arc<[u8]>);
 
 /// Why it is not certain what the server would make of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

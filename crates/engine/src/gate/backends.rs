@@ -321,6 +321,13 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.publish();
     }
 
+    /// A backend has come from another process, with no place of this one: it gets one, beyond the limit if need be.
+    pub fn adopted(&mut self, key: K) {
+        self.backends.force();
+        self.keys.change_new(key, |keyed| keyed.backends += 1);
+        self.publish();
+    }
+
     /// A backend has been sent to the worker that [`Self::due`] has named.
     pub fn sent(&mut self, key: K) {
         self.keys.change(key, |keyed| keyed.backends = keyed.backends.saturating_sub(1));

@@ -62,7 +62,7 @@ fn who_starves_now_and_then_is_left_alone() {
     }
     let seen = placement.told();
     assert!(seen.iter().any(|told| matches!(told, Told::Tries(_))), "it looks closer: {seen:?}");
-    assert_eq!(machine.orders, []);
+    assert!(machine.orders.is_empty());
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! costs no other user its connections.
 
 use crate::kept::Server;
+use serde::{Deserialize, Serialize};
 use wire::lex::{Dialect, Token};
 use wire::text::{Lexed, Text};
 
@@ -59,7 +60,7 @@ impl Change {
 }
 
 /// Names by which a client has prepared changes (`PREPARE s FROM 'GRANT …'`), to be executed later.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PreparedChanges(Vec<Box<[u8]>>);
 
 /// The oldest one is forgotten for one more.

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use wire::command::Opcode;
 
 use super::setup::{Purpose, Setup};
@@ -13,6 +14,28 @@ pub struct Beginning {
     init: Rc<InitConnect>,
     /// The backend that has run it, which is to be asked what that has come to.
     ran_on: Option<u64>,
+}
+
+/// As it is written down for another process.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename = "Beginning")]
+struct Written {
+    text: String,
+    ran_on: Option<u64>,
+}
+
+impl Serialize for Beginning {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Written { text: self.init.text().to_owned(), ran_on: self.ran_on }.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Beginning {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let Written { text, ran_on } = Written::deserialize(from)?;
+        let init = InitConnect::read(&text).map_err(de::Error::custom)?;
+        Ok(Self { init: Rc::new(init), ran_on })
+    }
 }
 
 impl Beginning {

@@ -1,10 +1,12 @@
 //! Where the errors and warnings of a session's last statements are, and how many the last one has left.
 
+use serde::{Deserialize, Serialize};
+
 /// The variable that says what messages are written in.
 pub const CHARSET: &str = "character_set_results";
 
 /// Where the errors and warnings of a session's last statements are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Diagnostics {
     /// There are none.
     #[default]
@@ -20,7 +22,7 @@ pub enum Diagnostics {
 }
 
 /// How many messages the last statement has left, as MySQL tells it again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Told {
     Known(u16),
     /// It has failed: its packet does not say how many warnings came before the error.

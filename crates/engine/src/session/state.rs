@@ -1,6 +1,7 @@
 //! A pooled client's session: what its next statement needs from a backend, and whether it may give
 //! its backend back.
 
+use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
 use wire::lex::Dialect;
@@ -30,8 +31,10 @@ pub enum Reset {
 }
 
 /// What is known of one client's session.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Session {
+    #[serde(with = "crate::described::some_bytes")]
     pub schema: Option<Rc<[u8]>>,
     /// It was reset since it has chosen its schema: see [`BackendSession::was_reset`].
     pub was_reset: bool,
@@ -45,8 +48,10 @@ pub struct Session {
     /// User variables that any backend can be told.
     pub variables: UserVariables,
     pub(super) marks: Marks<Mark>,
+    #[serde(with = "crate::described::status")]
     pub(super) status: Status,
     /// The status flags of a session that has done nothing yet.
+    #[serde(with = "crate::described::status")]
     pub(super) fresh: Status,
     /// Its backend has messages of its statements, or had them until another client needed it.
     pub(super) diagnostics: Diagnostics,

@@ -5,9 +5,10 @@
 //! set's own came with the same names, so that one statement tells both.
 
 use super::{CLIENT, RESULTS, SessionVariables};
+use serde::{Deserialize, Serialize};
 
 /// What a statement does to the collation of a character set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Becomes {
     #[default]
     Unchanged,
@@ -18,7 +19,8 @@ pub enum Becomes {
 }
 
 /// What a statement does to both of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Collates {
     pub client: Becomes,
     pub results: Becomes,
@@ -50,9 +52,12 @@ impl Collates {
 }
 
 /// Both of them; empty: the character set's own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Collations {
+    #[serde(with = "crate::described::bytes")]
     client: Box<[u8]>,
+    #[serde(with = "crate::described::bytes")]
     results: Box<[u8]>,
 }
 

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use view::command::{Verb, Victim};
-use view::table::{Table, text};
+use view::table::{Table, count, text};
 
 use crate::admin::Outside;
 use crate::cluster::facts::Standing;
@@ -162,6 +162,18 @@ impl Outside {
             table.add([change.path.into(), was.into(), is.into(), in_force.into()]);
         }
         self.survey.forget().await;
+        Ok(table)
+    }
+}
+
+impl Outside {
+    /// Has another Flifo take over.
+    pub(super) async fn upgrade(&self) -> Result<Table, String> {
+        let done = self.upgrader.upgrade().await?;
+        let mut table =
+            Table::new(const { &[count("pid"), text("version"), count("moved"), count("left")] });
+        let (moved, left) = (done.moved as u64, done.left as u64);
+        table.add([u64::from(done.pid).into(), done.version.into(), moved.into(), left.into()]);
         Ok(table)
     }
 }

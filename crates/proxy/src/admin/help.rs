@@ -26,7 +26,7 @@ pub(super) fn help(about: Option<&str>) -> Result<Table, String> {
     Ok(table)
 }
 
-const STATEMENTS: [(&str, &str); 21] = [
+const STATEMENTS: [(&str, &str); 22] = [
     ("SHOW FULL x", "all columns of it, with units in their names, as SELECT * FROM x"),
     ("SHOW x LIKE 'pattern'", "only rows whose first column is like it"),
     ("SHOW x WHERE condition", "only rows of which it is true; conditions are about all columns"),
@@ -60,6 +60,10 @@ const STATEMENTS: [(&str, &str); 21] = [
     (
         "RESET [DIGESTS | ERRORS | PINS | STATS]",
         "what these tables count begins at zero; /metrics goes on",
+    ),
+    (
+        "UPGRADE",
+        "has the program that is installed now take over, with all clients; see `flifo upgrade`",
     ),
     ("RELOAD", "reads the configuration again; says what has changed, and what of it is in force"),
     (

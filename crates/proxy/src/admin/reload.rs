@@ -156,6 +156,10 @@ impl Reloader {
         judge: impl FnOnce(&[Change]) -> Result<(), String>,
     ) -> Result<Vec<Change>, String> {
         let unchanged = |why: String| format!("nothing has changed: {why}");
+        if self.shared.is_departing() {
+            let why = "another Flifo takes over from this one, and has read the configuration";
+            return Err(unchanged(why.to_owned()));
+        }
         let (new, _) = loaded.map_err(|problems| {
             let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
             unchanged(problems.join("; "))

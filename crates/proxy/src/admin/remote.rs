@@ -1,4 +1,4 @@
-//! Asks a Flifo that runs to read its configuration again, by its console: `flifo reload`.
+//! Asks a Flifo that runs for something, by its console: `flifo reload`, `flifo upgrade`.
 
 use std::time::Duration;
 
@@ -39,8 +39,8 @@ pub enum RemoteError {
     Refused(String),
 }
 
-/// A reload tries certificates and addresses, and waits for each worker.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A reload tries certificates and addresses, and waits for each worker; another Flifo has more than a minute to be ready.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What the console of a Flifo with this plan is reached at: a Unix socket, or a port with its password. `address`
 /// replaces the plan's.
@@ -65,8 +65,43 @@ fn console(plan: &Plan, address: Option<Address>) -> Option<Address> {
     })
 }
 
+/// What another Flifo that takes over has told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TakenOver {
+    pub pid: u32,
+    pub version: String,
+    /// Clients that it has already, and those that go to it as soon as they can.
+    pub moved: u64,
+    pub left: u64,
+}
+
 /// Has the Flifo that runs with this plan, or an older version of it, read its configuration again.
 pub fn reload(plan: &Plan, address: Option<Address>) -> Result<Vec<ReloadedOption>, RemoteError> {
+    let change = |row: Row| {
+        let mut row = row.into_iter();
+        let mut next = || row.next().flatten();
+        let (name, old, new, in_force) = (next(), next(), next(), next());
+        let (name, in_force) = (name.unwrap_or_default(), in_force.unwrap_or_default());
+        ReloadedOption { name, old, new, in_force }
+    };
+    Ok(ask(plan, address, "RELOAD")?.into_iter().map(change).collect())
+}
+
+/// Has the Flifo that runs with this plan, or an older version of it, hand over to the program that is installed now.
+pub fn upgrade(plan: &Plan, address: Option<Address>) -> Result<TakenOver, RemoteError> {
+    let read = |row: &Row| {
+        let [Some(pid), Some(version), Some(moved), Some(left)] = &row[..] else { return None };
+        let (pid, moved, left) = (pid.parse().ok()?, moved.parse().ok()?, left.parse().ok()?);
+        Some(TakenOver { pid, version: version.clone(), moved, left })
+    };
+    let told = ask(plan, address, "UPGRADE")?.first().and_then(read);
+    told.ok_or_else(|| RemoteError::Refused("the console has not said what was done".to_owned()))
+}
+
+/// Values of a row of the console's.
+type Row = Vec<Option<String>>;
+
+fn ask(plan: &Plan, address: Option<Address>, text: &str) -> Result<Vec<Row>, RemoteError> {
     let address = console(plan, address).ok_or(RemoteError::NoConsole)?;
     let failed = |error| match error {
         BlockingError::Unreachable(error) => {
@@ -77,7 +112,7 @@ pub fn reload(plan: &Plan, address: Option<Address>) -> Result<Vec<ReloadedOptio
     };
     let password = plan.console.password.clone().unwrap_or_default();
     let mut console = Blocking::log_in(&address, USER, password, PATIENCE).map_err(failed)?;
-    match console.ask(reload_now) {
+    match console.ask(async |console| rows_of(console, text).await) {
         Err(BlockingError::Login(LoginError::Refused { message, .. })) => {
             Err(RemoteError::Refused(message))
         }
@@ -85,21 +120,20 @@ pub fn reload(plan: &Plan, address: Option<Address>) -> Result<Vec<ReloadedOptio
     }
 }
 
-async fn reload_now(console: &mut LoggedIn) -> Result<Vec<ReloadedOption>, LoginError> {
-    let query = [&[Opcode::Query as u8], &b"RELOAD"[..]].concat();
-    let mut changed = Vec::new();
+async fn rows_of(console: &mut LoggedIn, text: &str) -> Result<Vec<Row>, LoginError> {
+    let query = [&[Opcode::Query as u8], text.as_bytes()].concat();
+    let mut answer = Vec::new();
     let capabilities = console.capabilities;
     let told = login::each_row(&mut console.talk, capabilities, &query, |row| {
-        let mut next = || {
+        let mut values = Row::new();
+        while !row.is_empty() {
             let text = rows::value(row)?;
-            Ok(text.map(|text| String::from_utf8_lossy(text).into_owned()))
-        };
-        let (name, old, new, in_force) = (next()?, next()?, next()?, next()?);
-        let (name, in_force) = (name.unwrap_or_default(), in_force.unwrap_or_default());
-        changed.push(ReloadedOption { name, old, new, in_force });
+            values.push(text.map(|text| String::from_utf8_lossy(text).into_owned()));
+        }
+        answer.push(values);
         Ok(true)
     });
-    told.await.map(|_| changed)
+    told.await.map(|_| answer)
 }
 
 /// The console asks for no name.

@@ -103,6 +103,7 @@ pub(crate) fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(
         | ClientState::Running
         | ClientState::AwaitingMemory
         | ClientState::Writing
+        | ClientState::Departing
         | ClientState::Leaving => None,
     };
     let upload = progress.and_then(|it| left(it.age(now), limits.upload, End::Upload));

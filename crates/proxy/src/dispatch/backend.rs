@@ -17,6 +17,7 @@ use engine::gate::Slot;
 use engine::rights::Era;
 use engine::session::setup::Purpose;
 use engine::statements::Known;
+use serde::{Deserialize, Serialize};
 use wire::frame::{self, HEADER, PAYLOAD_MAX, put_packet_with};
 use wire::{Capabilities, statement};
 
@@ -65,8 +66,8 @@ pub(crate) struct Backend {
     /// Its client keeps it for messages only, was busy when another client needed one, and is asked at its statement's
     /// end.
     pub(crate) is_wanted: Cell<bool>,
-    /// It goes to this worker, whose client has waited longer; see [`crate::dispatch::transfers`].
-    pub(crate) leaves_for: Cell<Option<usize>>,
+    /// It goes to another worker, whose client has waited longer, or to another process; see [`crate::dispatch::transfers`].
+    pub(crate) leaves_for: Cell<Option<Destination>>,
     /// It is being asked for its client's messages before it is taken.
     pub(crate) capture: RefCell<Option<in_flight::Answers>>,
     /// Commands without replies that go ahead of the next statement.
@@ -82,6 +83,14 @@ pub(crate) struct Backend {
     waker: RefCell<Option<Waker>>,
 }
 
+/// Where a connection goes that leaves its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    Worker(usize),
+    /// The Flifo that takes over.
+    Successor,
+}
+
 /// Whether a connection goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Life {
@@ -91,6 +100,10 @@ pub(crate) enum Life {
     Closing,
     /// The server has said that it ends it.
     Farewell,
+    /// It is on its way to the Flifo that takes over: nothing is read here.
+    Departing,
+    /// That Flifo has it.
+    Departed,
 }
 
 /// An order to kill what runs on a backend.
@@ -104,7 +117,7 @@ pub(crate) enum Kill {
 }
 
 /// What a backend's clients may have left on it that is undone before it is put back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Taint {
     #[default]
     Clean,
@@ -389,8 +402,12 @@ impl Backend {
     /// Waits until there is something to read. An error ends the backend.
     pub(crate) fn poll_event(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.register(context);
-        if self.is_closing() {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        match self.life.get() {
+            Life::Closing | Life::Departed => {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
+            Life::Departing => return Poll::Pending,
+            Life::Open | Life::Farewell => {}
         }
         if self.outbox.is_draining(&self.stream) {
             // An error of writing is no reason to stop reading.

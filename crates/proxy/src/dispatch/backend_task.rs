@@ -10,7 +10,8 @@ use crate::cluster::dial::NoBackend;
 use crate::cluster::servers::ServerId;
 use crate::dispatch::admit;
 use crate::dispatch::answer;
-use crate::dispatch::backend::Backend;
+use crate::dispatch::backend::{Backend, Destination, Life};
+use crate::dispatch::departure;
 use crate::dispatch::local::Local;
 use crate::dispatch::lost_backend;
 use crate::dispatch::moves;
@@ -35,7 +36,10 @@ pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
         if let Some(to) = backend.leaves_for.get()
             && backend.in_flight.borrow().is_empty()
         {
-            depart(&worker, backend, to);
+            match to {
+                Destination::Worker(to) => depart(&worker, backend, to),
+                Destination::Successor => departure::send_idle(&worker, &backend),
+            }
             return admit::work_off(&worker);
         }
         if !replies::read(&worker, &backend) {
@@ -44,7 +48,10 @@ pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
         backend.settle();
         admit::work_off(&worker);
     }
-    if let Some(to) = backend.leaves_for.take() {
+    if backend.life.get() == Life::Departed {
+        return admit::work_off(&worker);
+    }
+    if let Some(Destination::Worker(to)) = backend.leaves_for.take() {
         worker.at(backend.server).gate.borrow_mut().not_sent(to);
     }
     lost_backend::end(&worker, &backend);

@@ -74,8 +74,7 @@ pub(crate) struct Client {
     pub(crate) logged: LoggedClient,
     /// The end of a reply that the client has not taken yet.
     outbox: Outbox,
-    /// It ends as soon as it has taken what was written so far.
-    is_closing: Cell<bool>,
+    course: Cell<Course>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -96,6 +95,18 @@ impl ClientTimes {
     }
 }
 
+/// What becomes of a client when it is at rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Course {
+    /// Its next command is read.
+    #[default]
+    GoesOn,
+    /// It goes to the Flifo that takes over.
+    Departs,
+    /// It ends, as soon as it has taken what was written so far.
+    Closes,
+}
+
 /// What a client's task must do.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -109,6 +120,8 @@ pub(crate) enum Event {
     ChangeUser(Vec<u8>),
     /// The client is gone, or Flifo has ended it.
     End,
+    /// Another process has it.
+    Departed,
 }
 
 impl Client {
@@ -137,7 +150,7 @@ impl Client {
             input: Input::new(login.more, login.sequence),
             logged: LoggedClient::new(crate::worker::clock::now()),
             outbox: Outbox::default(),
-            is_closing: Cell::new(false),
+            course: Cell::default(),
             waker: RefCell::default(),
         }
     }
@@ -229,12 +242,23 @@ impl Client {
 
     /// Ends the client as soon as it has taken what was written so far.
     pub(crate) fn close(&self) {
-        self.is_closing.set(true);
+        self.course.set(Course::Closes);
         self.wake();
     }
 
     pub(crate) fn is_closing(&self) -> bool {
-        self.is_closing.get()
+        self.course.get() == Course::Closes
+    }
+
+    /// It sends no command here any more, or does again.
+    pub(crate) fn depart(&self, departs: bool) {
+        if !self.is_closing() {
+            self.course.set(if departs { Course::Departs } else { Course::GoesOn });
+        }
+    }
+
+    pub(crate) fn departs(&self) -> bool {
+        self.course.get() == Course::Departs
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -316,6 +340,11 @@ impl Client {
 
     pub(crate) fn poll_event(&self, context: &mut Context<'_>) -> Poll<Event> {
         self.register(context);
+        match self.state() {
+            ClientState::Departing => return Poll::Pending,
+            ClientState::Leaving => return Poll::Ready(Event::Departed),
+            _ => {}
+        }
         if self.is_draining() {
             match self.outbox.poll_flush(&self.stream, context) {
                 Poll::Ready(Ok(())) => return Poll::Ready(Event::Drained),
@@ -327,7 +356,7 @@ impl Client {
             return Poll::Ready(Event::End);
         }
         let may_send = match self.state() {
-            ClientState::Reading => true,
+            ClientState::Reading => !self.departs(),
             ClientState::Running => self.input.upload.is_some() && self.waiting.get().is_none(),
             _ => false,
         };

@@ -54,7 +54,9 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
 /// Handles bytes of a client: the rest of what it uploads, then commands while it may send them.
 pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) {
     let mut at = pass_upload(worker, client, bytes);
-    while at < bytes.len() && client.state() == ClientState::Reading && !client.is_closing() {
+    let reads =
+        || client.state() == ClientState::Reading && !client.is_closing() && !client.departs();
+    while at < bytes.len() && reads() {
         let Some(header) = Header::peek(&bytes[at..]) else {
             return client.input.keep_unfinished(&bytes[at..]);
         };

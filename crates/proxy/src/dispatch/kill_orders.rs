@@ -128,6 +128,7 @@ pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
         ClientState::Reading
         | ClientState::AwaitingMemory
         | ClientState::Writing
+        | ClientState::Departing
         | ClientState::Leaving => {}
     }
 }

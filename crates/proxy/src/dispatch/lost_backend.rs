@@ -213,6 +213,7 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
         | ClientState::AwaitingMemory
         | ClientState::Running
         | ClientState::Writing
+        | ClientState::Departing
         | ClientState::Leaving => false,
     };
     if waits {

@@ -305,7 +305,7 @@ fn work(worker: &Worker, client: &Client) -> Option<Work> {
 /// What a client waits for.
 fn wait(client: &Client, state: ClientState) -> Option<&'static str> {
     Some(match state {
-        ClientState::Reading | ClientState::Leaving => return None,
+        ClientState::Reading | ClientState::Departing | ClientState::Leaving => return None,
         ClientState::AwaitingMemory => "memory for its long command",
         ClientState::Queued if client.waiting.get().is_none() => "a server that can take it",
         ClientState::Queued if client.backend().is_some() => "a slot",

@@ -21,6 +21,8 @@ pub(crate) enum ClientState {
     Running,
     /// It has still to take the end of a reply.
     Writing,
+    /// It is on its way to the Flifo that takes over; see [`crate::dispatch::departure`].
+    Departing,
     /// It is gone, or Flifo has ended it. It does nothing else any more.
     Leaving,
 }
@@ -46,13 +48,14 @@ pub(crate) enum BackendState {
 
 impl ClientState {
     /// In the order of their numbers, with the names that the console and the metrics use.
-    pub(crate) const ALL: [(Self, &'static str); 7] = [
+    pub(crate) const ALL: [(Self, &'static str); 8] = [
         (Self::Reading, "reading"),
         (Self::AwaitingMemory, "awaiting_memory"),
         (Self::Queued, "queued"),
         (Self::Preparing, "preparing"),
         (Self::Running, "running"),
         (Self::Writing, "writing"),
+        (Self::Departing, "departing"),
         (Self::Leaving, "leaving"),
     ];
 
@@ -96,7 +99,12 @@ impl State for ClientState {
             // There is room for its command, or it is refused.
             Self::AwaitingMemory => matches!(next, Self::Reading | Self::Writing | Self::Leaving),
             Self::Reading => true,
-            Self::Queued | Self::Preparing | Self::Running => next != Self::AwaitingMemory,
+            // It has arrived, or stays here.
+            Self::Departing => matches!(next, Self::Reading | Self::Leaving),
+            Self::Preparing | Self::Running => {
+                !matches!(next, Self::AwaitingMemory | Self::Departing)
+            }
+            Self::Queued => next != Self::AwaitingMemory,
         }
     }
 

@@ -8,7 +8,7 @@
 //!
 //! Invariant: one that goes has no client, and nothing is in flight on it; so no statement depends on the way.
 
-use crate::dispatch::backend::Backend;
+use crate::dispatch::backend::{Backend, Destination};
 use crate::dispatch::capture;
 use crate::dispatch::worker::Worker;
 
@@ -19,6 +19,6 @@ pub(crate) fn send(worker: &Worker, backend: &Backend, to: usize) {
         return capture::retire(worker, backend);
     }
     capture::ask_before_end(worker, backend);
-    backend.leaves_for.set(Some(to));
+    backend.leaves_for.set(Some(Destination::Worker(to)));
     backend.wake();
 }

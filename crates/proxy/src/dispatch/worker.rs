@@ -34,6 +34,7 @@ use crate::config::{AcceptedClient, Listen, Live, Mode, Plan, allowance};
 use crate::dispatch::agenda::Agenda;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Dismissed, Stranded};
+use crate::dispatch::description::{Arrival, Departures};
 use crate::dispatch::in_flight::Settled;
 use crate::dispatch::local::Local;
 use crate::dispatch::memory::Memory;
@@ -55,6 +56,7 @@ use crate::users::tls::Tls;
 use crate::users::{User, Users};
 use crate::worker::buffers::Buffers;
 use crate::worker::counters::Counters;
+use crate::worker::listening::Listening;
 use crate::worker::open_listener::OpenListener;
 
 /// What all workers of the process have in common.
@@ -66,6 +68,10 @@ pub(crate) struct Shared {
     /// Clients connected, logged in or not.
     pub(crate) clients: AtomicUsize,
     pub(crate) placement: Arc<Board>,
+    /// How many Flifos have handed over before this one.
+    pub(crate) generation: u32,
+    /// Sockets that are listened on.
+    pub(crate) listening: Listening,
     /// The slow log and the audit log.
     pub(crate) records: Records,
     /// The numbers of the keys of backends, the same in all workers.
@@ -82,6 +88,8 @@ pub(crate) struct Shared {
     tls: RwLock<Arc<Tls>>,
     pub(crate) rsa: crate::users::rsa::RsaKey,
     stopping: AtomicBool,
+    departing: AtomicBool,
+    arriving: AtomicBool,
     mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
     loads: Vec<AtomicU32>,
 }
@@ -165,6 +173,10 @@ impl Shared {
             rights: Arc::default(),
             cluster,
             placement: Arc::default(),
+            generation: 0,
+            listening: Listening::default(),
+            departing: AtomicBool::new(false),
+            arriving: AtomicBool::new(false),
             records,
             key_numbers: Arc::default(),
             users,
@@ -175,6 +187,11 @@ impl Shared {
             tls: RwLock::new(Arc::new(tls)),
             mailboxes,
         }
+    }
+
+    /// So many Flifos have handed over before this one.
+    pub(crate) fn of_generation(self, generation: u32) -> Self {
+        Self { generation, ..self }
     }
 
     /// What is in force.
@@ -258,6 +275,25 @@ impl Shared {
         self.mail_all(|| Mail::Stop);
     }
 
+    /// Another Flifo takes over, or does so no longer.
+    pub(crate) fn depart(&self, is_departing: bool) {
+        self.departing.store(is_departing, Ordering::Relaxed);
+    }
+
+    /// Whether another Flifo takes over.
+    pub(crate) fn is_departing(&self) -> bool {
+        self.departing.load(Ordering::Relaxed)
+    }
+
+    /// Clients come from the Flifo before, or none does any more.
+    pub(crate) fn arrive(&self, is_arriving: bool) {
+        self.arriving.store(is_arriving, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_arriving(&self) -> bool {
+        self.arriving.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
@@ -305,6 +341,10 @@ pub(crate) struct Worker {
     pub(crate) listeners: RefCell<HashMap<Arc<Listen>, OpenListener>>,
     /// Clients of users that the configuration names no longer, and until when they may end their transactions.
     pub(crate) dismissed: RefCell<Vec<Dismissed>>,
+    /// What is under way to the Flifo that takes over, if one does.
+    pub(crate) departures: RefCell<Option<Rc<Departures>>>,
+    /// Clients that have come from the Flifo before, and are not this one's own yet.
+    pub(crate) arrivals: RefCell<NumberMap<u32, Arrival>>,
     /// Statements that no server can take for now.
     pub(crate) stranded: RefCell<Vec<Stranded>>,
     /// Where the next look for a reader begins.
@@ -326,8 +366,15 @@ fn first_turn(workers: usize) -> u32 {
     known.map_or(0, |()| u32::from_le_bytes(random) % (FIRST_CLIENT_ID / workers as u32))
 }
 
+/// Where the numbers of a worker's backends begin: no other worker has them, and no Flifo that has handed over to this
+/// one has had them. A session may have the number of a backend that stayed behind.
+const fn first_backend(generation: u32, worker: usize) -> u64 {
+    ((generation as u64) << 44) | ((worker as u64) << 32) | 1
+}
+
 impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
+        let generation = shared.generation;
         let counters = Counters::default();
         let mailed = Arc::clone(&shared);
         let close_idle = Box::new(move |worker, server| {
@@ -371,13 +418,15 @@ impl Worker {
             checks: Rc::new(Checks::new(index, &shared.cluster)),
             listeners: RefCell::default(),
             dismissed: RefCell::default(),
+            departures: RefCell::default(),
+            arrivals: RefCell::default(),
             stranded: RefCell::default(),
             next_reader: Cell::new(0),
             clients_due: Cell::new(crate::worker::clock::now()),
             time_limits: RefCell::new(Rc::new(time_limits)),
             limit_lines: RefCell::default(),
             next_client: Cell::new(first_turn(shared.mailboxes.len())),
-            next_backend: Cell::new(1),
+            next_backend: Cell::new(first_backend(generation, index)),
             shared,
         }
     }

@@ -40,6 +40,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
                 change.await;
             }
             Event::End => break,
+            Event::Departed => return admit::work_off(&worker),
         }
         admit::work_off(&worker);
     }

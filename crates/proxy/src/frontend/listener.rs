@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,11 +16,12 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
 use crate::config::Listen;
-use crate::dispatch::worker::Worker;
+use crate::dispatch::worker::{Shared, Worker};
 use crate::fault::{Fault, Kind};
 use crate::frontend::accepted::{Accepted, Socket as ClientSocket};
 use crate::frontend::audited;
 use crate::frontend::login;
+use crate::frontend::passed::Purpose;
 use crate::worker::open_listener::OpenListener;
 
 /// A bound socket.
@@ -39,6 +40,14 @@ pub(crate) enum PathOwner {
 }
 
 impl Listener {
+    /// The same socket on another descriptor.
+    fn copy(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Tcp(it) => it.as_fd().try_clone_to_owned(),
+            Self::Unix(it, _) => it.as_fd().try_clone_to_owned(),
+        }
+    }
+
     /// The path that is removed when this socket is listened on no longer.
     pub(crate) fn own_path(&self, listen: &Listen) -> Option<PathBuf> {
         match (self, listen) {
@@ -124,8 +133,22 @@ fn bind_unix(
     Ok(socket.into())
 }
 
+/// Keeps a socket for the Flifo that may take over.
+pub(crate) fn keep(shared: &Shared, purpose: Purpose, listen: &Listen, listener: &Listener) {
+    match listener.copy() {
+        Ok(socket) => {
+            let is_own_path = listener.own_path(listen).is_some();
+            shared.listening.add((purpose.name(), listen.to_string()), socket, is_own_path);
+        }
+        Err(error) => {
+            tracing::warn!(%listen, %error, "a Flifo that takes over will have to open this address anew");
+        }
+    }
+}
+
 /// Accepts clients there until Flifo stops, or [`close`] is called.
 pub(crate) fn open(worker: &Rc<Worker>, listen: &Listen, listener: Listener) {
+    keep(&worker.shared, Purpose::Clients, listen, &listener);
     let (listen, end) = (Arc::new(listen.clone()), Rc::new(Notify::new()));
     let own_path = listener.own_path(&listen);
     let (socket, kind): (OwnedFd, Wrap) = match listener {
@@ -138,7 +161,8 @@ pub(crate) fn open(worker: &Rc<Worker>, listen: &Listen, listener: Listener) {
     let worker = Rc::clone(worker);
     tokio::task::spawn_local(async move {
         serve(&worker, socket, (&listen, &end), kind).await?;
-        if let (false, Some(path)) = (worker.is_stopping(), own_path) {
+        let is_closed = !worker.is_stopping() && !worker.shared.is_departing();
+        if let Some(path) = own_path.filter(|_| is_closed) {
             // It may be gone already.
             let _ = std::fs::remove_file(path);
         }
@@ -153,6 +177,9 @@ type Wrap = fn(OwnedFd) -> ClientSocket;
 pub(crate) fn close(worker: &Worker, listen: &Listen) {
     if let Some(opened) = worker.listeners.borrow_mut().remove(listen) {
         opened.end.notify_one();
+        if !worker.shared.is_departing() {
+            worker.shared.listening.remove(&(Purpose::Clients.name(), listen.to_string()));
+        }
     }
 }
 

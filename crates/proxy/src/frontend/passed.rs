@@ -50,7 +50,7 @@ pub enum Purpose {
 impl Purpose {
     const ALL: [Self; 3] = [Self::Clients, Self::Console, Self::Http];
 
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Clients => "clients",
             Self::Console => "console",
@@ -76,7 +76,15 @@ impl fmt::Display for Purpose {
 
 /// The sockets that are not in use yet.
 #[derive(Debug, Default)]
-pub(crate) struct Passed(Vec<(Purpose, Listen, Socket)>);
+pub(crate) struct Passed(Vec<PassedSocket>);
+
+#[derive(Debug)]
+struct PassedSocket {
+    purpose: Purpose,
+    listen: Listen,
+    socket: Socket,
+    owner: PathOwner,
+}
 
 impl Passed {
     /// Looks at what was passed: each socket with its name.
@@ -89,15 +97,42 @@ impl Passed {
             let listen = address(&socket).map_err(kind)?;
             match purpose != Purpose::Clients && is_open_to_all(&listen).map_err(kind)? {
                 true => Err(PassedError::OpenToAll { purpose, listen }),
-                false => Ok((purpose, listen, socket)),
+                false => Ok(PassedSocket { purpose, listen, socket, owner: PathOwner::Supervisor }),
             }
         };
         sockets.into_iter().map(read).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The addresses on which they listen.
+    /// What another Flifo has listened on: for what, whether it has made their paths, and the sockets.
+    pub(crate) fn taken_over(
+        sockets: impl Iterator<Item = (String, bool, OwnedFd)>,
+    ) -> Result<Self, PassedError> {
+        let mut all = Self::default();
+        for (name, is_own_path, socket) in sockets {
+            let mut one = Self::read(vec![(name, socket)])?;
+            if is_own_path {
+                one.0.iter_mut().for_each(|it| it.owner = PathOwner::Flifo);
+            }
+            all.0.append(&mut one.0);
+        }
+        Ok(all)
+    }
+
+    /// The addresses whose paths stay.
     pub(crate) fn addresses(&self) -> Vec<Listen> {
-        self.0.iter().map(|(_, listen, _)| listen.clone()).collect()
+        let passed = self.0.iter().filter(|it| it.owner == PathOwner::Supervisor);
+        passed.map(|it| it.listen.clone()).collect()
+    }
+
+    /// Closes what is in no use.
+    pub(crate) fn close(self) {
+        for PassedSocket { listen, owner, .. } in self.0 {
+            if let (Listen::Unix(path), PathOwner::Flifo) = (&listen, owner) {
+                // It may be gone already.
+                let _ = std::fs::remove_file(path);
+            }
+            tracing::info!(%listen, "the configuration does not name this address any more: it is closed");
+        }
     }
 
     /// The socket that was passed for this address, which is to have so long a queue from now on.
@@ -107,15 +142,18 @@ impl Passed {
         listen: &Listen,
         backlog: u32,
     ) -> Option<io::Result<Listener>> {
-        let at = self.0.iter().position(|it| it.0 == purpose && it.1 == *listen)?;
-        let (_, _, socket) = self.0.swap_remove(at);
-        Some(ready(socket, listen, backlog))
+        let is_it = |it: &PassedSocket| it.purpose == purpose && it.listen == *listen;
+        let at = self.0.iter().position(is_it)?;
+        let PassedSocket { socket, owner, .. } = self.0.swap_remove(at);
+        Some(ready(socket, listen, backlog, owner))
     }
 
     /// All are in use, or one is not named by the configuration.
     pub(crate) fn all_taken(self) -> Result<(), PassedError> {
         match self.0.into_iter().next() {
-            Some((purpose, listen, _)) => Err(PassedError::NotNamed { purpose, listen }),
+            Some(PassedSocket { purpose, listen, .. }) => {
+                Err(PassedError::NotNamed { purpose, listen })
+            }
             None => Ok(()),
         }
     }
@@ -142,7 +180,7 @@ fn is_open_to_all(listen: &Listen) -> io::Result<bool> {
 }
 
 /// Makes a passed socket like those that Flifo opens: see `listener::bind`.
-fn ready(socket: Socket, listen: &Listen, backlog: u32) -> io::Result<Listener> {
+fn ready(socket: Socket, listen: &Listen, backlog: u32, owner: PathOwner) -> io::Result<Listener> {
     socket.set_nonblocking(true)?;
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
     Ok(match listen {
@@ -151,7 +189,7 @@ fn ready(socket: Socket, listen: &Listen, backlog: u32) -> io::Result<Listener> 
             socket.set_tcp_keepalive(&TcpKeepalive::new())?;
             Listener::Tcp(socket.into())
         }
-        Listen::Unix(_) => Listener::Unix(socket.into(), PathOwner::Supervisor),
+        Listen::Unix(_) => Listener::Unix(socket.into(), owner),
     })
 }
 

@@ -55,6 +55,11 @@ impl Reports {
         self.tell(Message::Stopping(limit.saturating_add(STOP_MARGIN)));
     }
 
+    /// Another process serves what this one has served.
+    pub(crate) fn succeeded_by(&self, pid: u32) {
+        self.tell(Message::Successor(pid));
+    }
+
     /// Tells for ever that the workers are alive, if the supervisor watches.
     pub(crate) async fn beat(&self, shared: &Shared) {
         let Some(rhythm) = self.0.beat() else { return std::future::pending().await };

@@ -1,10 +1,12 @@
 //! What a worker counts. Each worker has cells of its own, so counting costs an addition.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 
 use engine::pin::Pin;
+use serde::{Deserialize, Serialize};
 
 use crate::fault::Kind;
 
@@ -80,10 +82,38 @@ pub(crate) struct Counters {
     pub(crate) pins: [Counter; Pin::ALL.len()],
 }
 
+/// What several workers have counted, by name. Two Flifos may not have the same counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Totals(BTreeMap<String, u64>);
+
+impl Totals {
+    /// Both together.
+    #[must_use]
+    pub(crate) fn plus(mut self, other: &Self) -> Self {
+        for (name, count) in &other.0 {
+            *self.0.entry(name.clone()).or_default() += count;
+        }
+        self
+    }
+
+    /// What has been counted since these were.
+    #[must_use]
+    pub(crate) fn since(mut self, before: &Self) -> Self {
+        for (name, count) in &mut self.0 {
+            *count -= before.0.get(name).copied().unwrap_or(0).min(*count);
+        }
+        self
+    }
+}
+
 impl Counters {
     /// Those that stand for themselves, by name.
     pub(crate) fn plain(&self) -> Vec<(&'static str, u64)> {
-        let plain = [
+        self.by_name().map(|(name, counter)| (name, counter.get())).into()
+    }
+
+    fn by_name(&self) -> [(&'static str, &Counter); 17] {
+        [
             ("statements", &*self.statements),
             ("waits", &self.waits),
             ("parked", &self.parked),
@@ -101,28 +131,43 @@ impl Counters {
             ("kills", &self.kills),
             ("bytes_in", &self.bytes_in),
             ("bytes_out", &self.bytes_out),
-        ];
-        plain.map(|(name, counter)| (name, counter.get())).into()
+        ]
+    }
+
+    /// All of them, by their names in reports.
+    fn all(&self) -> impl Iterator<Item = (String, &Counter)> {
+        let plain = self.by_name().map(|(name, counter)| (name.to_owned(), counter));
+        let whys = Why::ALL.iter().zip(&self.sent_again);
+        let whys = whys.map(|(why, counter)| (format!("sent_again.{}", why.name()), counter));
+        let faults = Kind::ALL.iter().zip(self.faults.iter());
+        let faults = faults.map(|(kind, counter)| (format!("faults.{}", kind.name()), counter));
+        let pins = Pin::ALL.iter().zip(&self.pins);
+        let pins = pins.map(|(pin, counter)| (format!("pins.{}", pin.name()), counter));
+        plain.into_iter().chain(whys).chain(faults).chain(pins)
+    }
+
+    /// What has been counted so far.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals(self.all().map(|(name, counter)| (name, counter.get())).collect())
+    }
+
+    /// Another process has counted this, which goes on here.
+    pub(crate) fn add(&self, totals: &Totals) {
+        for (name, counter) in self.all() {
+            counter.add(totals.0.get(&name).copied().unwrap_or(0));
+        }
     }
 
     /// All that is not zero, by name.
     pub(crate) fn report(&self) -> Vec<(String, u64)> {
-        let plain = self.plain().into_iter().map(|(name, count)| (name.to_owned(), count));
         let again = self.sent_again.iter().map(Counter::get).sum();
-        let whys = Why::ALL
-            .iter()
-            .zip(&self.sent_again)
-            .map(|(why, counter)| (format!("sent_again.{}", why.name()), counter.get()));
-        let again = std::iter::once(("sent_again".to_owned(), again)).chain(whys);
-        let faults = Kind::ALL
-            .iter()
-            .zip(self.faults.iter())
-            .map(|(kind, counter)| (format!("faults.{}", kind.name()), counter.get()));
-        let pins = Pin::ALL
-            .iter()
-            .zip(&self.pins)
-            .map(|(pin, counter)| (format!("pins.{}", pin.name()), counter.get()));
-        plain.chain(again).chain(faults).chain(pins).filter(|(_, count)| *count > 0).collect()
+        let counts = self.all().map(|(name, counter)| (name, counter.get()));
+        let mut counts: Vec<_> = counts.filter(|(_, count)| *count > 0).collect();
+        if again > 0 {
+            let at = counts.iter().position(|(name, _)| name.starts_with("sent_again."));
+            counts.insert(at.unwrap_or(counts.len()), ("sent_again".to_owned(), again));
+        }
+        counts
     }
 }
 

@@ -76,5 +76,6 @@ mod supervised;
 mod tidy;
 mod time_limits;
 mod topologies;
+mod upgrades;
 mod uploads;
 mod user_names;

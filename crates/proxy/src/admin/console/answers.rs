@@ -69,6 +69,11 @@ impl ConsoleSession {
                 done.map_err(|error| Refusal(1094, b"HY000", error))?;
                 packets.put_ok();
             }
+            Command::Upgrade => {
+                self.may_change()?;
+                let done = self.outside.upgrade().await;
+                packets.put_table(done.map_err(|error| Refusal(1105, b"HY000", error))?);
+            }
             Command::Reload => {
                 self.may_change()?;
                 let changes = self.outside.reload().await;

@@ -89,7 +89,8 @@ pub(super) fn order(text: &[u8], command: &Command) -> Option<Vec<u8>> {
         | Command::ConfirmWriter(_)
         | Command::Kill(..)
         | Command::Reset(_)
-        | Command::Reload => Some(text.to_vec()),
+        | Command::Reload
+        | Command::Upgrade => Some(text.to_vec()),
     }
 }
 

@@ -207,6 +207,20 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
             applies: Now,
         },
         Row {
+            name: "upgrade",
+            form: Form::DurationOrNone {
+                range: SECOND..=YEAR,
+                place: |plan| &mut plan.limits.upgrade,
+            },
+            example: None,
+            doc: "Time that clients have with the old Flifo that cannot go to the one that takes over \
+                  (`flifo upgrade`) before they end: those with TLS, and statements that run long. \
+                  Then they are ended, as when Flifo stops.",
+            elsewhere: &[("HAProxy", "hard-stop-after")],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
             name: "write_stall",
             form: Form::DurationOrNone {
                 range: SECOND..=YEAR,

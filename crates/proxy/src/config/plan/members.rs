@@ -6,6 +6,7 @@ use std::time::Duration;
 use engine::account::name::UserName;
 use engine::checks::health::CheckRules;
 use engine::cluster::{Gaps, Group};
+use serde::{Deserialize, Serialize};
 use wire::auth::Secret;
 
 use super::Listen;
@@ -122,7 +123,7 @@ impl Default for Routing {
 }
 
 /// Where a client's statements go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     #[default]
     Writer,

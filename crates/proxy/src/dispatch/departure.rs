@@ -1,0 +1,336 @@
+//! Clients and backends go to the Flifo that takes over from this one, while statements run.
+//!
+//! A client goes when it is at rest: its command has been answered, or waits in the queue, out of which it is taken; it
+//! is read again over there. Its task is held ([`ClientState::Departing`]), what is known of it is written down
+//! ([`crate::dispatch::description`]), and its socket is passed, with that of the backend that it holds. When the other
+//! process has understood all, this one says that the client is its own now, and forgets it without a word to either
+//! end. Until then it is this process's: if the other one refuses it, or ends, it goes on here.
+//!
+//! What cannot go stays until it can, or ends: a statement that runs, a client or backend with TLS, a login. Invariant:
+//! at any moment one process at most reads a client's socket.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use engine::cluster::writes::Writes;
+use wire::frame::{HEADER, PAYLOAD_MAX, put_packet};
+
+use crate::cluster::servers::ServerId;
+use crate::dispatch::admit;
+use crate::dispatch::backend::{AfterAnswers, Backend, Destination, Kill, Life, SetDown, Taint};
+use crate::dispatch::capture;
+use crate::dispatch::client::Client;
+use crate::dispatch::description::{
+    BackendDescription, ClientDescription, Departure, Departures, IdleDescription, KeyDescription,
+    Reception, ServerDescription,
+};
+use crate::dispatch::lost_backend;
+use crate::dispatch::rights;
+use crate::dispatch::session_reset;
+use crate::dispatch::states::ClientState;
+use crate::dispatch::worker::Worker;
+use crate::pool::keys::KeyId;
+
+/// So many clients of a worker are under way at once: each waits for those before it.
+const AT_ONCE: usize = 32;
+
+/// How often clients that could not go are looked at again.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// From now on clients go as soon as they can.
+pub(crate) fn begin(worker: &Rc<Worker>, tell: mpsc::Sender<Departure>) {
+    let departures = Rc::new(Departures {
+        tell,
+        under_way: RefCell::default(),
+        refused: RefCell::default(),
+        has_sent_idle: Cell::new(false),
+        is_over: Cell::new(false),
+    });
+    *worker.departures.borrow_mut() = Some(Rc::clone(&departures));
+    let worker = Rc::clone(worker);
+    tokio::task::spawn_local(async move {
+        while !departures.is_over.get() {
+            crate::worker::clock::tick();
+            look(&worker, &departures);
+            admit::work_off(&worker);
+            tokio::time::sleep(LOOK).await;
+        }
+    });
+}
+
+/// The other process has ended, or never was: what is here stays here.
+pub(crate) fn cancel(worker: &Rc<Worker>) {
+    let Some(departures) = worker.departures.take() else { return };
+    departures.is_over.set(true);
+    let held: Vec<_> = departures.under_way.take().into_values().collect();
+    held.iter().for_each(stay);
+    for client in worker.clients.borrow().values().filter(|client| client.departs()) {
+        client.depart(false);
+        client.wake();
+    }
+    admit::work_off(worker);
+}
+
+/// The other process has taken a client, or has not.
+pub(crate) fn hear(worker: &Rc<Worker>, id: u32, verdict: Reception) {
+    let Some(departures) = worker.departures.borrow().clone() else { return };
+    let Some(client) = departures.under_way.borrow_mut().remove(&id) else { return };
+    match verdict {
+        Reception::Taken => {
+            // If it is gone, it has taken the client with it; what it had not taken, it is not told to be its own.
+            let _ = departures.tell.send(Departure::Yours { worker: worker.index, id });
+            leave(worker, &client);
+        }
+        Reception::Refused => {
+            departures.refused.borrow_mut().insert(id);
+            stay(&client);
+        }
+    }
+    look(worker, &departures);
+    admit::work_off(worker);
+}
+
+/// Sends what can go.
+fn look(worker: &Rc<Worker>, departures: &Departures) {
+    if departures.is_over.get() {
+        return;
+    }
+    let clients: Vec<_> = {
+        let refused = departures.refused.borrow();
+        let clients = worker.clients.borrow();
+        let may_go = |client: &&Rc<Client>| {
+            !refused.contains(&client.id) && !client.stream.is_tls() && !client.is_closing()
+        };
+        clients.values().filter(may_go).filter(|client| is_due(client)).cloned().collect()
+    };
+    for client in clients {
+        if departures.under_way.borrow().len() >= AT_ONCE {
+            break;
+        }
+        // The one before it may have started it.
+        if is_at_rest(&client) {
+            depart(worker, departures, &client);
+        }
+    }
+    if !departures.has_sent_idle.replace(true) {
+        for local in worker.locals() {
+            loop {
+                let idle = local.gate.borrow_mut().take_coldest(crate::worker::clock::now());
+                let Some(backend) = idle else { break };
+                // What it alone knows of a client, that client must know before it goes.
+                capture::ask_before_end(worker, &backend);
+                backend.leaves_for.set(Some(Destination::Successor));
+                backend.wake();
+            }
+        }
+    }
+}
+
+/// Whether a client can go now. One that cannot because it has something to do goes when it has done that, and reads
+/// nothing before; one that cannot for another reason goes on meanwhile.
+fn is_due(client: &Client) -> bool {
+    if client.state() == ClientState::Departing {
+        return false;
+    }
+    let is_due = is_at_rest(client);
+    let rests = client.state() == ClientState::Reading && !client.is_draining();
+    if rests && !is_due && client.departs() {
+        client.depart(false);
+        client.wake();
+    } else if !rests {
+        client.depart(true);
+    }
+    is_due
+}
+
+/// Whether nothing of a client's is under way, and all of it can be passed.
+fn is_at_rest(client: &Client) -> bool {
+    let is_known = match client.state() {
+        ClientState::Reading => !client.input.is_part(),
+        // What is longer than a packet, or has been read in part, waits for its turn here.
+        ClientState::Queued => client.current.borrow().as_ref().is_some_and(|command| {
+            !client.input.is_part()
+                && (HEADER..HEADER + PAYLOAD_MAX).contains(&command.packet.len())
+        }),
+        _ => false,
+    };
+    let own = client.backend();
+    is_known
+        && !client.stream.is_tls()
+        && !client.is_closing()
+        && !client.is_draining()
+        && !client.input.change_of_user.is_some()
+        && own.as_ref().is_none_or(|backend| is_backend_at_rest(client, backend))
+        && !client.session.borrow().is_told_elsewhere(own.map(|backend| backend.id))
+}
+
+fn is_backend_at_rest(client: &Client, backend: &Backend) -> bool {
+    let is_its_own = backend.holder.borrow().as_ref().is_some_and(|it| it.id == client.id);
+    is_its_own
+        && !backend.stream.is_tls()
+        && backend.life.get() == Life::Open
+        && backend.in_flight.borrow().is_empty()
+        && backend.unread.borrow().is_empty()
+        && !backend.owes_bytes()
+        && backend.capture.borrow().is_none()
+        && backend.kill.get() == Kill::None
+        && backend.then.get() == AfterAnswers::Stay
+        && backend.set_down.get() == SetDown::No
+        && backend.leaves_for.get().is_none()
+}
+
+/// Holds a client, and writes it down for the other process.
+fn depart(worker: &Rc<Worker>, departures: &Departures, client: &Rc<Client>) {
+    if let Some(waiting) = client.waiting.take() {
+        worker.at(client.server.get()).gate.borrow_mut().leave(waiting);
+    }
+    let mut more = Vec::new();
+    if let Some(command) = client.take_command() {
+        put_packet(&mut more, 0, &command.packet[HEADER..]);
+        worker.buffers.forget(command.end());
+    }
+    more.extend(client.input.take_more());
+    client.change_state(ClientState::Departing);
+    client.input.give_room_back();
+    client.input.end_upload();
+    let own = client.backend();
+    own.iter().for_each(|backend| backend.life.set(Life::Departing));
+    let files =
+        client.stream.file().into_iter().chain(own.iter().filter_map(|it| it.stream.file()));
+    let files: Result<Vec<_>, _> = files.collect();
+    let (description, more) = describe(worker, client, own.as_deref(), more);
+    client.input.keep_more(&more, false);
+    departures.under_way.borrow_mut().insert(client.id, Rc::clone(client));
+    let (Ok(files), Ok(description)) = (files, description) else {
+        // No descriptor is left, or it cannot be written: another time.
+        departures.under_way.borrow_mut().remove(&client.id);
+        return stay(client);
+    };
+    let (worker, id) = (worker.index, client.id);
+    // One that is not read is given back when the other process has ended.
+    let _ = departures.tell.send(Departure::Client { worker, id, description, files });
+}
+
+/// Writes a client down. What that takes from it, it has again afterwards.
+fn describe(
+    worker: &Worker,
+    client: &Client,
+    own: Option<&Backend>,
+    more: Vec<u8>,
+) -> (serde_json::Result<Vec<u8>>, Vec<u8>) {
+    let now = crate::worker::clock::now();
+    let server = |id: ServerId| ServerDescription::of(&worker.at(id).server);
+    let key = |key: KeyId| KeyDescription::of(&worker.pool.keys.borrow().get(key));
+    let takers = |writes: &mut Writes| writes.takers().map(|it| server(ServerId(it))).collect();
+    let mut wrote: Vec<_> = client.writes.with(takers).unwrap_or_default();
+    let last = client.last_taker().map(server);
+    wrote.retain(|server| Some(server) != last.as_ref());
+    wrote.extend(last);
+    let backend = own.map(|own| BackendDescription {
+        server: server(own.server),
+        key: own.key.get().map(key),
+        thread_id: own.thread_id,
+        capabilities: own.capabilities.0,
+        age: now.saturating_duration_since(own.opened),
+        session: own.session.take(),
+        statements: own.known.borrow().ids().collect(),
+        ahead: own.ahead.borrow().clone(),
+        taint: own.taint.get(),
+        is_left_behind: own.is_left_behind.get() || rights::is_stale(worker, own, now),
+    });
+    let description = ClientDescription {
+        id: client.id,
+        capabilities: client.capabilities.0,
+        peer: client.peer,
+        user: client.user.borrow().clone(),
+        key: client.key.get().map(key),
+        session: client.session.take(),
+        mode: client.mode.get(),
+        server: server(client.server.get()),
+        several: client.several.get(),
+        gtid: client.gtid.with(|gtid| gtid.to_vec()),
+        wrote,
+        prepared_changes: client.prepared_changes.with(|changes| changes.clone()),
+        pinned: client.pinned.get().map(|it| (it.pin, now.saturating_duration_since(it.since))),
+        transaction: client.times.transaction.get().map(|it| now.saturating_duration_since(it)),
+        age: now.saturating_duration_since(client.logged.since),
+        more,
+        login_sequence: client.input.login_sequence.get(),
+        backend,
+    };
+    let written = serde_json::to_vec(&description);
+    let ClientDescription { session, backend, more, .. } = description;
+    client.session.replace(session);
+    if let (Some(own), Some(backend)) = (own, backend) {
+        own.session.replace(backend.session);
+    }
+    (written, more)
+}
+
+/// The client stays, as if it had never been held. What waited in the queue is read again.
+fn stay(client: &Rc<Client>) {
+    if let Some(own) = client.backend()
+        && own.life.get() == Life::Departing
+    {
+        own.life.set(Life::Open);
+        own.wake();
+    }
+    client.change_state(ClientState::Reading);
+    client.depart(false);
+    client.wake();
+}
+
+/// The client is another process's: it is forgotten here, and its socket is only closed.
+fn leave(worker: &Rc<Worker>, client: &Rc<Client>) {
+    let own = client.backend();
+    worker.remove_client(client);
+    if let Some(own) = own {
+        own.holder.take();
+        client.backend.take();
+        own.life.set(Life::Departed);
+        worker.backends.borrow_mut().remove(&own.id);
+        lost_backend::give_back_place(worker, own.server, own.key.get(), own.id);
+        worker.agenda.look_at(own.server);
+        own.wake();
+    }
+    client.change_state(ClientState::Leaving);
+    client.wake();
+}
+
+/// A backend that no client has, and that has said all that it alone knew, goes.
+pub(crate) fn send_idle(worker: &Rc<Worker>, backend: &Backend) {
+    session_reset::forget(worker, backend);
+    worker.backends.borrow_mut().remove(&backend.id);
+    lost_backend::give_back_place(worker, backend.server, backend.key.get(), backend.id);
+    worker.agenda.look_at(backend.server);
+    let Some(departures) = worker.departures.borrow().clone() else { return };
+    let now = crate::worker::clock::now();
+    if backend.is_left_behind.get()
+        || rights::is_stale(worker, backend, now)
+        || backend.owes_bytes()
+        || backend.taint.get() != Taint::Clean
+    {
+        return;
+    }
+    let Some(Ok(file)) = backend.stream.file() else { return };
+    let key = |key: KeyId| KeyDescription::of(&worker.pool.keys.borrow().get(key));
+    let description = IdleDescription {
+        server: ServerDescription::of(&worker.at(backend.server).server),
+        key: backend.key.get().map(key),
+        thread_id: backend.thread_id,
+        capabilities: backend.capabilities.0,
+        age: now.saturating_duration_since(backend.opened),
+        session: backend.session.take().pack(),
+        statements: backend.known.borrow().ids().collect(),
+        ahead: backend.ahead.take(),
+        taint: Taint::Clean,
+        is_left_behind: false,
+    };
+    if let Ok(description) = serde_json::to_vec(&description) {
+        // Where it is not taken, it ends.
+        let _ =
+            departures.tell.send(Departure::Backend { worker: worker.index, description, file });
+    }
+}

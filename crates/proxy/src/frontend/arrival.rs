@@ -1,0 +1,274 @@
+//! Clients and backends that come from the Flifo that hands over to this one.
+//!
+//! A client comes in two steps, so that it is served by one process at any moment: first its description is read, and
+//! what it needs is looked for; then it waits until the other process says that it is this one's own, or is gone. What
+//! is not understood, or has no user or server here, stays with the other process.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use backend::stream::{self, Stream};
+use engine::backend_session::BackendSession;
+use wire::Capabilities;
+
+use crate::cluster::servers::ServerId;
+use crate::dispatch::admit;
+use crate::dispatch::backend::Backend;
+use crate::dispatch::backend_task;
+use crate::dispatch::client::{Client, Login, Pinned};
+use crate::dispatch::description::{
+    Arrival, BackendDescription, ClientDescription, IdleDescription, KeyDescription,
+};
+use crate::dispatch::rights;
+use crate::dispatch::supply;
+use crate::dispatch::worker::Worker;
+use crate::frontend::accounts;
+use crate::frontend::client_task;
+use crate::frontend::hidden;
+use crate::pool::keys::KeyId;
+use crate::users::User;
+
+/// Why a client cannot come.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoArrival {
+    #[error("its description is not understood: {0}")]
+    Description(#[from] serde_json::Error),
+    #[error("its sockets did not come with it")]
+    Sockets,
+    #[error("the configuration names its server no longer")]
+    Server,
+    #[error("no password of its user is known")]
+    User,
+    #[error("there are too many different combinations of user, capabilities and collation")]
+    Key,
+}
+
+/// Reads a client's description, and keeps the client until it is this process's own.
+pub(crate) async fn expect(
+    worker: &Rc<Worker>,
+    description: &[u8],
+    files: Vec<OwnedFd>,
+) -> Result<(), NoArrival> {
+    let client: ClientDescription = serde_json::from_slice(description)?;
+    let mut files = files.into_iter();
+    let socket = files.next().ok_or(NoArrival::Sockets)?;
+    let backend_socket = files.next();
+    if backend_socket.is_some() != client.backend.is_some() {
+        return Err(NoArrival::Sockets);
+    }
+    let servers = &worker.shared.cluster.servers;
+    let of_backend = client.backend.as_ref().map(|it| &it.server);
+    for server in std::iter::once(&client.server).chain(of_backend) {
+        server.find(servers).ok_or(NoArrival::Server)?;
+    }
+    if let Some(key) = &client.key {
+        let (_, user) = find_key(worker, key).await?;
+        hidden::begin(worker, key.user(), &user).await;
+    }
+    let arrival = Arrival { client, socket, backend_socket };
+    worker.arrivals.borrow_mut().insert(arrival.client.id, arrival);
+    Ok(())
+}
+
+/// The client is this process's own from now on.
+pub(crate) fn take(worker: &Rc<Worker>, id: u32) {
+    let arrival = worker.arrivals.borrow_mut().remove(&id);
+    if let Some(arrival) = arrival {
+        let worker = Rc::clone(worker);
+        tokio::task::spawn_local(async move { settle(worker, arrival).await });
+    }
+}
+
+/// The process before has ended: all that it has sent is this one's own.
+pub(crate) fn take_all(worker: &Rc<Worker>) {
+    let ids: Vec<_> = worker.arrivals.borrow().keys().copied().collect();
+    ids.into_iter().for_each(|id| take(worker, id));
+}
+
+/// The process before lives, and keeps what it has not said to be this one's own.
+pub(crate) fn forget_all(worker: &Rc<Worker>) {
+    worker.arrivals.take();
+}
+
+/// The key that an arrival's clients and backends have here, and whose it is.
+async fn find_key(worker: &Worker, key: &KeyDescription) -> Result<(KeyId, Arc<User>), NoArrival> {
+    let user = accounts::find(worker, key.user()).await.ok_or(NoArrival::User)?;
+    let mut keys = worker.pool.keys.borrow_mut();
+    let id = keys.id(key.key(user.era())).ok_or(NoArrival::Key)?;
+    keys.own(id, &user);
+    Ok((id, user))
+}
+
+/// Serves a client that has come.
+async fn settle(worker: Rc<Worker>, arrival: Arrival) {
+    let Arrival { client: described, socket, backend_socket } = arrival;
+    let key = match &described.key {
+        // It was found before.
+        Some(key) => match find_key(&worker, key).await {
+            Ok((id, user)) => {
+                user.clients.force();
+                Some((id, user))
+            }
+            Err(error) => {
+                return tracing::warn!(client = described.id, %error, "a client was lost");
+            }
+        },
+        None => None,
+    };
+    worker.shared.clients.fetch_add(1, Ordering::Relaxed);
+    worker.shared.add_load(worker.index);
+    let client = client(&worker, described, socket, backend_socket, key.as_ref());
+    admit::work_off(&worker);
+    match client {
+        Ok(client) => client_task::serve(Rc::clone(&worker), client).await,
+        Err(error) => tracing::warn!(%error, "a client was lost: its socket cannot be used"),
+    }
+    worker.shared.drop_load(worker.index);
+    worker.shared.clients.fetch_sub(1, Ordering::Relaxed);
+}
+
+fn client(
+    worker: &Rc<Worker>,
+    described: ClientDescription,
+    socket: OwnedFd,
+    backend_socket: Option<OwnedFd>,
+    key: Option<&(KeyId, Arc<User>)>,
+) -> std::io::Result<Rc<Client>> {
+    let servers = &worker.shared.cluster.servers;
+    let now = crate::worker::clock::now();
+    let before = |age: Duration| now.checked_sub(age).unwrap_or(now);
+    let stream = stream::Packed::of(socket)?.unpack()?;
+    let mut session = described.session;
+    session.settle(&mut worker.pool.interned.borrow_mut(), &mut worker.sources.borrow_mut());
+    let has_schema = session.schema.is_some();
+    let own_key = key.map(|(id, _)| id.with_schema(has_schema));
+    let class = worker.class_of(&described.user, session.schema.as_deref(), described.peer);
+    let own = match described.backend.zip(backend_socket) {
+        Some((backend, socket)) => {
+            let stream = stream::Packed::of(socket)?.unpack()?;
+            let own = adopt(worker, backend, stream, own_key);
+            match key {
+                Some((_, user)) => user.backends.force(),
+                // What its user may have no longer, it keeps.
+                None => {
+                    let places = worker.shared.users.reserve_pass_through(&described.user);
+                    *own.places.borrow_mut() = places.unwrap_or_default();
+                }
+            }
+            Some(own)
+        }
+        None => None,
+    };
+    let server = described.server.find(servers).map_or_else(ServerId::default, |server| server.id);
+    let mut client = Client::new(Login {
+        id: described.id,
+        stream,
+        capabilities: Capabilities(described.capabilities),
+        user: described.user,
+        key: own_key,
+        class,
+        peer: described.peer,
+        session,
+        backend: own.clone(),
+        server,
+        mode: described.mode,
+        more: described.more,
+        sequence: described.login_sequence,
+    });
+    client.logged.since = before(described.age);
+    client.times.transaction.set(described.transaction.map(before));
+    let client = Rc::new(client);
+    client.several.set(described.several);
+    client.gtid.set(described.gtid.map(Vec::into_boxed_slice));
+    for server in described.wrote.iter().filter_map(|server| server.find(servers)) {
+        // When it was is not known to this clock: at the latest now.
+        client.writes.change(|writes| writes.note(server.id.0, now));
+    }
+    client.prepared_changes.set(described.prepared_changes);
+    client.pinned.set(described.pinned.map(|(pin, age)| Pinned {
+        pin,
+        digest: None,
+        since: before(age),
+    }));
+    if let Some(own) = own {
+        *own.holder.borrow_mut() = Some(Rc::clone(&client));
+        own.settle();
+        tokio::task::spawn_local(backend_task::serve(Rc::clone(worker), own));
+    }
+    worker.add_client(&client);
+    Ok(client)
+}
+
+/// A backend that its client holds. It keeps its number: its client's session may name it.
+fn adopt(
+    worker: &Worker,
+    described: BackendDescription<BackendSession>,
+    stream: Stream,
+    key: Option<KeyId>,
+) -> Rc<Backend> {
+    let servers = &worker.shared.cluster.servers;
+    let server = described.server.find(servers).map_or_else(ServerId::default, |server| server.id);
+    let mut session = described.session;
+    session.settle(&mut worker.pool.interned.borrow_mut());
+    let key = key.map(|key| key.with_schema(session.schema.is_some()));
+    let capabilities = Capabilities(described.capabilities);
+    let mut backend =
+        Backend::new(session.id, server, described.thread_id, stream, capabilities, key);
+    backend.opened = opened(described.age);
+    backend.young_until = rights::young_until(worker, backend.opened);
+    let backend = Rc::new(backend);
+    backend.session.replace(session);
+    backend.ahead.replace(described.ahead);
+    described.statements.into_iter().for_each(|statement| backend.close_statement(statement));
+    backend.taint.set(described.taint);
+    backend.is_left_behind.set(described.is_left_behind);
+    if let Some(key) = key {
+        worker.at(server).gate.borrow_mut().adopted(key);
+    }
+    worker.add_backend(&backend);
+    backend
+}
+
+fn opened(age: Duration) -> Instant {
+    let now = crate::worker::clock::now();
+    now.checked_sub(age).unwrap_or(now)
+}
+
+/// A backend has come that no client has.
+pub(crate) async fn store(
+    worker: &Rc<Worker>,
+    description: &[u8],
+    files: Vec<OwnedFd>,
+) -> Result<(), NoArrival> {
+    let described: IdleDescription = serde_json::from_slice(description)?;
+    let socket = files.into_iter().next().ok_or(NoArrival::Sockets)?;
+    let key = described.key.as_ref().ok_or(NoArrival::Key)?;
+    let (key, user) = find_key(worker, key).await?;
+    let servers = &worker.shared.cluster.servers;
+    let server = described.server.find(servers).ok_or(NoArrival::Server)?.id;
+    let stream = stream::Packed::of(socket).and_then(stream::Packed::unpack);
+    let stream = stream.map_err(|_| NoArrival::Sockets)?;
+    let id = worker.new_backend_id();
+    let state = described.session.unpack(id, &mut worker.pool.interned.borrow_mut());
+    let key = key.with_schema(state.schema.is_some());
+    let capabilities = Capabilities(described.capabilities);
+    let mut backend =
+        Backend::new(id, server, described.thread_id, stream, capabilities, Some(key));
+    backend.opened = opened(described.age);
+    backend.young_until = rights::young_until(worker, backend.opened);
+    let backend = Rc::new(backend);
+    backend.session.replace(state);
+    backend.ahead.replace(described.ahead);
+    described.statements.into_iter().for_each(|statement| backend.close_statement(statement));
+    user.backends.force();
+    worker.at(server).gate.borrow_mut().adopted(key);
+    worker.add_backend(&backend);
+    supply::return_to_pool(worker, key, &backend);
+    tokio::task::spawn_local(backend_task::serve(Rc::clone(worker), backend));
+    worker.agenda.look_at(server);
+    admit::work_off(worker);
+    Ok(())
+}

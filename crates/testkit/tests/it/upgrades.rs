@@ -1,0 +1,287 @@
+//! Another Flifo takes over from one that runs: its clients go on as if nothing had happened, whatever they are in the
+//! middle of; and whichever of the two is killed, the other one goes on with what it has.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use backend::Address;
+use bench::private_server::PrivateServer;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use testkit::client::{Client, Problem};
+use testkit::flifo::{self, Flifo};
+use testkit::overdue::Over;
+use testkit::scene::wait_for;
+
+struct Scene {
+    /// The first one.
+    flifo: Flifo,
+    server: PrivateServer,
+    folder: tempfile::TempDir,
+}
+
+/// A Flifo that has taken over: no child of the test.
+struct Successor(Pid);
+
+impl Successor {
+    fn kill(&self) {
+        // It may have ended already.
+        let _ = kill_process(self.0, Signal::KILL);
+    }
+
+    fn lives(&self) -> bool {
+        test_kill_process(self.0).is_ok()
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+const USER: &str = "[[users]]\nname = \"app\"\npassword = \"app's\"\n";
+
+impl Scene {
+    /// Clients of `app` are pooled, those of `report` are passed through.
+    fn start(top: &str) -> Self {
+        let server = PrivateServer::start_default().expect("a private server");
+        for name in ["app", "report"] {
+            let text = format!(
+                "CREATE USER {name}@'%' IDENTIFIED BY \"{name}'s\"; GRANT ALL ON *.* TO {name}@'%'"
+            );
+            server.sql(&text).expect("it is created");
+        }
+        server
+            .sql("CREATE DATABASE s; CREATE TABLE s.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+            .unwrap();
+        let folder = tempfile::tempdir().expect("a folder");
+        let console = folder.path().join("console.sock");
+        let flifo = Flifo::start(&format!(
+            "{top}\n[server]\naddress = \"{}\"\nlearn_passwords = \"off\"\n\
+             [console]\nlisten = [{console:?}]\n[http]\nlisten = []\n{USER}",
+            server.socket().display()
+        ));
+        Self { flifo, server, folder }
+    }
+
+    fn client(&self, user: &str) -> Result<Client, Problem> {
+        let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: self.flifo.port() };
+        Client::builder(address, user, &format!("{user}'s")).schema("s").connect()
+    }
+
+    fn console_socket(&self) -> PathBuf {
+        self.folder.path().join("console.sock")
+    }
+
+    fn console(&self) -> Client {
+        Client::builder(Address::Unix(self.console_socket()), "admin", "")
+            .connect()
+            .expect("the console")
+    }
+
+    fn counted(&self, name: &str) -> u64 {
+        let rows = self.console().query("SHOW STATS").expect("counters");
+        let row = rows.into_iter().find(|row| row[0] == name);
+        row.map_or(0, |row| row[1].parse().expect("a number"))
+    }
+
+    /// Another Flifo takes over. How many clients were left.
+    fn upgrade(&self) -> (Successor, u64) {
+        let mut command = Command::new(flifo::program());
+        command.arg("upgrade").arg("--json").arg("--console").arg(self.console_socket());
+        let told = command.output().expect("it runs");
+        let error = String::from_utf8_lossy(&told.stderr).into_owned();
+        assert!(told.status.success(), "{error}\n{}", self.flifo.log());
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout).expect("JSON");
+        let pid =
+            told["pid"].as_i64().and_then(|pid| Pid::from_raw(pid as i32)).expect("a process");
+        (Successor(pid), told["left"].as_u64().expect("a number"))
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.flifo.has_ended()
+    }
+}
+
+fn one(client: &mut Client, text: &str) -> String {
+    let mut rows = client.query(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+    assert_eq!((rows.len(), rows[0].len()), (1, 1), "{text}: {rows:?}");
+    rows.swap_remove(0).swap_remove(0)
+}
+
+#[test]
+fn sessions_go_on_in_the_flifo_that_takes_over() {
+    let mut scene = Scene::start("");
+    let mut pooled: Vec<_> = (0..9).map(|_| scene.client("app").expect("a login")).collect();
+    let mut passed = scene.client("report").expect("a login");
+    let [in_transaction, table, variable, inserter, setting, preparer, warned, locker, idle] =
+        &mut pooled[..]
+    else {
+        unreachable!()
+    };
+    for text in ["BEGIN", "INSERT INTO t (v) VALUES (77)"] {
+        in_transaction.query(text).unwrap();
+    }
+    for text in ["CREATE TEMPORARY TABLE own (a INT)", "INSERT INTO own VALUES (1), (2)"] {
+        table.query(text).unwrap();
+    }
+    variable.query("SET @a = 5").unwrap();
+    inserter.query("INSERT INTO t (v) VALUES (1)").unwrap();
+    let inserted = one(&mut scene.client("app").unwrap(), "SELECT MAX(id) FROM t WHERE v = 1");
+    setting.query("SET SESSION sort_buffer_size = 300000").unwrap();
+    preparer.query("PREPARE s FROM 'SELECT ? + 1'").unwrap();
+    warned.query("SELECT 1/0").unwrap();
+    locker.query("DO GET_LOCK('l', 0)").unwrap();
+    for text in ["CREATE TEMPORARY TABLE own (a INT)", "SET @a = 6"] {
+        passed.query(text).unwrap();
+    }
+    let ids: Vec<_> = [&mut *idle, &mut passed].map(|it| one(it, "SELECT CONNECTION_ID()")).into();
+    let statements = scene.counted("statements");
+
+    let (first, left) = scene.upgrade();
+    assert_eq!(left, 0);
+    wait_for("the old one to end", || scene.has_ended());
+    // Once more, since what has come from another process must be able to go to the next.
+    let (second, left) = scene.upgrade();
+    assert_eq!(left, 0);
+    wait_for("the one between to end", || !first.lives());
+
+    let others = &mut scene.client("app").expect("a new client");
+    assert_eq!(one(in_transaction, "SELECT COUNT(*) FROM t WHERE v = 77"), "1");
+    assert_eq!(one(others, "SELECT COUNT(*) FROM t WHERE v = 77"), "0");
+    in_transaction.query("ROLLBACK").unwrap();
+    assert_eq!(one(in_transaction, "SELECT COUNT(*) FROM t WHERE v = 77"), "0");
+    assert_eq!(one(table, "SELECT SUM(a) FROM own"), "3");
+    assert_eq!(one(variable, "SELECT @a"), "5");
+    assert_eq!(one(inserter, "SELECT LAST_INSERT_ID()"), inserted);
+    assert_eq!(one(setting, "SELECT @@sort_buffer_size"), "300000");
+    assert_eq!(one(preparer, "EXECUTE s USING 3"), "4");
+    assert_eq!(warned.query("SHOW WARNINGS").unwrap()[0][1], "1365");
+    assert_eq!(one(others, "SELECT IS_FREE_LOCK('l')"), "0");
+    drop(pooled.remove(7));
+    wait_for("the lock to be free", || one(others, "SELECT IS_FREE_LOCK('l')") == "1");
+    assert_eq!(one(&mut passed, "SELECT @a + (SELECT COUNT(*) FROM own)"), "6");
+    let idle = pooled.last_mut().unwrap();
+    let now: Vec<_> = [idle, &mut passed].map(|it| one(it, "SELECT CONNECTION_ID()")).into();
+    assert_eq!(now, ids);
+    assert!(scene.counted("statements") > statements, "what is counted goes on");
+    assert!(second.lives() && !scene.flifo.log().contains("panicked"), "{}", scene.flifo.log());
+}
+
+#[test]
+fn nothing_is_lost_or_done_twice_while_flifos_follow_each_other() {
+    let scene = Scene::start("workers = 2");
+    let mut idle: Vec<_> = (0..50).map(|_| scene.client("app").expect("a login")).collect();
+    let mut ids: Vec<_> = idle.iter_mut().map(|it| one(it, "SELECT CONNECTION_ID()")).collect();
+    scene.server.sql("CREATE TABLE s.n (id INT PRIMARY KEY, v INT)").unwrap();
+    let (stop, done): (_, Vec<_>) =
+        (AtomicBool::new(false), (0..6).map(|_| AtomicU64::new(0)).collect());
+    let mut last = None;
+    thread::scope(|scope| {
+        let _over = Over(&stop);
+        for (at, own) in done.iter().enumerate() {
+            let (scene, stop) = (&scene, &stop);
+            scene.server.sql(&format!("INSERT INTO s.n VALUES ({at}, 0)")).unwrap();
+            scope.spawn(move || {
+                let mut client = scene.client(["app", "report"][at % 2]).expect("a login");
+                client.query("CREATE TEMPORARY TABLE own (a INT)").unwrap();
+                while !stop.load(Relaxed) {
+                    client.query("BEGIN").expect("it goes on");
+                    client
+                        .query(&format!("UPDATE n SET v = v + 1 WHERE id = {at}"))
+                        .expect("it goes on");
+                    client.query("COMMIT").expect("it goes on");
+                    let done = own.fetch_add(1, Relaxed) + 1;
+                    client.query(&format!("INSERT INTO own VALUES ({done})")).unwrap();
+                    assert_eq!(one(&mut client, "SELECT MAX(a) FROM own"), done.to_string());
+                }
+            });
+        }
+        for _ in 0..4 {
+            let before: Vec<_> = done.iter().map(|it| it.load(Relaxed)).collect();
+            let (next, left) = scene.upgrade();
+            assert_eq!(left, 0);
+            let has_moved =
+                || done.iter().zip(&before).all(|(now, before)| now.load(Relaxed) > before + 5);
+            wait_for("each client to go on", has_moved);
+            // The one before has nothing left, and ends by itself.
+            let before: Option<Successor> = last.replace(next);
+            before.into_iter().for_each(|before| wait_for("it to end", || !before.lives()));
+        }
+        stop.store(true, Relaxed);
+    });
+    for (at, own) in done.iter().enumerate() {
+        let text = format!("SELECT v FROM s.n WHERE id = {at}");
+        assert_eq!(scene.server.sql(&text).unwrap().trim(), own.load(Relaxed).to_string());
+    }
+    let now: Vec<_> = idle.iter_mut().map(|it| one(it, "SELECT CONNECTION_ID()")).collect();
+    assert_eq!(now, ids);
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), idle.len());
+}
+
+#[test]
+fn a_flifo_that_cannot_start_changes_nothing() {
+    let scene = Scene::start("");
+    let mut client = scene.client("app").expect("a login");
+    client.query("BEGIN").unwrap();
+    scene.flifo.change_configuration(|text| text.replace("[http]", "[htp]"));
+    let refused = scene.console().query("UPGRADE").expect_err("it cannot start");
+    let Problem::Refused { message, .. } = &refused else { panic!("{refused:?}") };
+    assert!(message.contains("does not take over"), "{message}");
+    assert!(scene.flifo.log().contains("htp"), "its reason is in the log: {}", scene.flifo.log());
+    client.query("SELECT 1").expect("it goes on");
+    scene.client("app").expect("one more").query("SELECT 1").expect("it goes on");
+    scene.flifo.change_configuration(|text| text.replace("[htp]", "[http]"));
+    let (_next, left) = scene.upgrade();
+    assert_eq!(left, 0, "nothing is in the way of the next attempt");
+    client.query("COMMIT").expect("it goes on");
+}
+
+/// A statement that runs stays with the old Flifo until it ends: so both live.
+fn with_one_left(test: impl FnOnce(&mut Scene, Successor, &mut Client)) {
+    let mut scene = Scene::start("");
+    let mut moved = scene.client("app").expect("a login");
+    moved.query("SET @a = 1").unwrap();
+    scene.server.sql("DO GET_LOCK('l', 0)").unwrap();
+    let mut holder = scene.client("app").expect("a login");
+    holder.query("DO GET_LOCK('l', 0)").unwrap();
+    let mut waits = scene.client("report").expect("a login");
+    let waiter = thread::spawn(move || waits.query("SELECT GET_LOCK('l', 1000)"));
+    let runs = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock'";
+    wait_for("it to wait", || scene.server.sql(runs).unwrap().trim() == "1");
+    let (next, left) = scene.upgrade();
+    assert_eq!(left, 1);
+    test(&mut scene, next, &mut moved);
+    drop(holder);
+    // Whether it is answered is told by the test.
+    let _ = waiter.join();
+}
+
+#[test]
+fn where_the_new_one_is_killed_the_old_one_goes_on() {
+    with_one_left(|scene, next, moved| {
+        moved.query("SELECT 1").expect("it is served");
+        next.kill();
+        wait_for("the old one to accept again", || {
+            scene.client("app").is_ok_and(|mut client| client.query("SELECT 1").is_ok())
+        });
+        assert!(moved.query("SELECT 1").is_err(), "what the new one had is gone with it");
+        assert!(!scene.has_ended(), "{}", scene.flifo.log());
+        assert!(scene.counted("clients_pooled") > 0, "the console is open again");
+    });
+}
+
+#[test]
+fn where_the_old_one_is_killed_the_new_one_goes_on() {
+    with_one_left(|scene, next, moved| {
+        scene.flifo.signal(Signal::KILL);
+        wait_for("it to end", || scene.has_ended());
+        assert_eq!(one(moved, "SELECT @a"), "1");
+        scene.client("app").expect("one more").query("SELECT 1").expect("it is served");
+        assert!(next.lives());
+    });
+}
