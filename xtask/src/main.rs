@@ -1,6 +1,6 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
 //! bulk | cost | allocations | gate-cost | turn-cost | differ | logins | hostile | reloads | rights | rules | servers |
-//! set-up | package`.
+//! set-up | package | upgrades`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -25,6 +25,7 @@ mod rules;
 mod servers;
 mod set_up;
 mod turn_cost;
+mod upgrades;
 mod ways;
 
 use std::ffi::OsStr;
@@ -123,6 +124,13 @@ enum Task {
     Reloads {
         #[command(flatten)]
         extent: reloads::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Has Flifos take over from each other, of which clients may see nothing.
+    Upgrades {
+        #[command(flatten)]
+        extent: upgrades::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -253,6 +261,10 @@ fn run(task: Task) -> Result<()> {
         Task::Reloads { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             reloads::run(&extent, &flifo, &Interrupt::listen()?)
+        }
+        Task::Upgrades { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            upgrades::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::Rights { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;

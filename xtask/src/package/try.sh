@@ -50,14 +50,30 @@ flifo init --yes
 mariadb --socket /run/flifo/console.sock -e 'SHOW CLIENTS' >/dev/null
 grep -q accounts_user /etc/flifo/flifo.toml
 
-# Upgraded: a changed configuration stays, and Flifo is started again.
+# Upgraded: a changed configuration stays, and the new Flifo takes over, with a client that is in the middle of something.
 before=$(systemctl show flifo.service --property MainPID --value)
+{
+    echo 'SET @own = 7; BEGIN;'
+    while [ ! -e /tmp/upgraded ]; do sleep 1; done
+    echo 'COMMIT; SELECT @own;'
+} | mariadb -h127.0.0.1 -P6033 -uapp -papp --batch --skip-column-names --unbuffered --skip-ssl >/tmp/answer &
+client=$!
+sleep 3
 dpkg --install "$newer"
 systemctl is-active flifo.service
+# What a server asks of its user the new one knows from a client that logs in.
+[ "$(query 'SELECT 3')" = 3 ]
+for _ in $(seq 60); do
+    if [ "$(systemctl show flifo.service --property MainPID --value)" != "$before" ]; then break; fi
+    sleep 1
+done
 [ "$(systemctl show flifo.service --property MainPID --value)" != "$before" ]
+is NRestarts 0
+touch /tmp/upgraded
+wait "$client"
+[ "$(cat /tmp/answer)" = 7 ]
 grep -q accounts_user /etc/flifo/flifo.toml
 [ "$(stat -c '%a %U %G' /etc/flifo/flifo.toml)" = '640 root flifo' ]
-[ "$(query 'SELECT 3')" = 3 ]
 flifo init --undo
 systemctl is-active flifo.service
 [ "$(query 'SELECT 4')" = 4 ]

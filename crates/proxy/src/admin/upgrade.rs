@@ -217,7 +217,7 @@ impl Upgrader {
         tokio::task::spawn_blocking(move || {
             let silence = talk.hear_receptions(|worker, client, verdict, why| {
                 if verdict == Reception::Refused {
-                    tracing::info!(client, why, "a client stays with this Flifo until it ends");
+                    tracing::debug!(client, why, "a client stays with this Flifo for now");
                 }
                 if worker < shared.worker_count() {
                     shared

@@ -36,6 +36,9 @@ use crate::pool::keys::KeyId;
 /// So many clients of a worker are under way at once: each waits for those before it.
 const AT_ONCE: usize = 32;
 
+/// How often clients that the other process has refused are offered again.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
 /// How often clients that could not go are looked at again.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -45,6 +48,8 @@ pub(crate) fn begin(worker: &Rc<Worker>, tell: mpsc::Sender<Departure>) {
         tell,
         under_way: RefCell::default(),
         refused: RefCell::default(),
+        ask_again: Cell::new(crate::worker::clock::now() + ASK_AGAIN),
+        held: RefCell::default(),
         has_sent_idle: Cell::new(false),
         is_over: Cell::new(false),
     });
@@ -88,61 +93,89 @@ pub(crate) fn hear(worker: &Rc<Worker>, id: u32, verdict: Reception) {
             stay(&client);
         }
     }
-    look(worker, &departures);
+    refill(worker, &departures);
     admit::work_off(worker);
 }
 
-/// Sends what can go.
+/// Sends what can go, and has clients that have something to do go when they have done that.
 fn look(worker: &Rc<Worker>, departures: &Departures) {
     if departures.is_over.get() {
         return;
     }
-    let clients: Vec<_> = {
-        let refused = departures.refused.borrow();
-        let clients = worker.clients.borrow();
-        let may_go = |client: &&Rc<Client>| {
-            !refused.contains(&client.id) && !client.stream.is_tls() && !client.is_closing()
-        };
-        clients.values().filter(may_go).filter(|client| is_due(client)).cloned().collect()
-    };
-    for client in clients {
-        if departures.under_way.borrow().len() >= AT_ONCE {
-            break;
+    let now = crate::worker::clock::now();
+    if now >= departures.ask_again.get() {
+        // A client of the same user may have proved its password there.
+        departures.refused.borrow_mut().clear();
+        departures.ask_again.set(now + ASK_AGAIN);
+    }
+    for client in worker.clients.borrow().values() {
+        let is_at_work = client.state() != ClientState::Departing && !rests(client);
+        if is_at_work && !client.departs() && may_go(departures, client) {
+            client.depart(true);
+            departures.held.borrow_mut().push(Rc::clone(client));
         }
+    }
+    refill(worker, departures);
+    // One that rests, and cannot go for another reason, goes on meanwhile.
+    departures.held.borrow_mut().retain(|client| {
+        let is_stuck = rests(client) && !is_at_rest(client);
+        if is_stuck {
+            client.depart(false);
+            client.wake();
+        }
+        let is_on_its_way = matches!(client.state(), ClientState::Departing | ClientState::Leaving);
+        client.departs() && !is_stuck && !is_on_its_way
+    });
+    // Clients that stay need what is given back after the first time.
+    let all_go = || worker.clients.borrow().values().all(|client| may_go(departures, client));
+    if !departures.has_sent_idle.replace(true) || all_go() {
+        send_all_idle(worker);
+    }
+}
+
+/// Sends as many clients as there is room for: first those that wait to go on.
+fn refill(worker: &Rc<Worker>, departures: &Departures) {
+    let room = || AT_ONCE.saturating_sub(departures.under_way.borrow().len());
+    let mut next: Vec<_> =
+        departures.held.borrow().iter().filter(|it| is_at_rest(it)).cloned().collect();
+    next.truncate(room());
+    if next.len() < room() {
+        let clients = worker.clients.borrow();
+        let others = clients.values().filter(|it| !it.departs() && is_at_rest(it));
+        let others = others.filter(|it| may_go(departures, it));
+        next.extend(others.take(room() - next.len()).cloned());
+    }
+    for client in next {
         // The one before it may have started it.
         if is_at_rest(&client) {
             depart(worker, departures, &client);
         }
     }
-    if !departures.has_sent_idle.replace(true) {
-        for local in worker.locals() {
-            loop {
-                let idle = local.gate.borrow_mut().take_coldest(crate::worker::clock::now());
-                let Some(backend) = idle else { break };
-                // What it alone knows of a client, that client must know before it goes.
-                capture::ask_before_end(worker, &backend);
-                backend.leaves_for.set(Some(Destination::Successor));
-                backend.wake();
-            }
-        }
-    }
 }
 
-/// Whether a client can go now. One that cannot because it has something to do goes when it has done that, and reads
-/// nothing before; one that cannot for another reason goes on meanwhile.
-fn is_due(client: &Client) -> bool {
-    if client.state() == ClientState::Departing {
-        return false;
+fn may_go(departures: &Departures, client: &Client) -> bool {
+    !client.stream.is_tls()
+        && !client.is_closing()
+        && !departures.refused.borrow().contains(&client.id)
+}
+
+/// Whether it does nothing, as far as its client can tell.
+fn rests(client: &Client) -> bool {
+    client.state() == ClientState::Reading && !client.is_draining()
+}
+
+/// Connections that no client has go, so that the other process need not open so many.
+fn send_all_idle(worker: &Rc<Worker>) {
+    for local in worker.locals() {
+        loop {
+            let idle = local.gate.borrow_mut().take_coldest(crate::worker::clock::now());
+            let Some(backend) = idle else { break };
+            // What it alone knows of a client, that client must know before it goes.
+            capture::ask_before_end(worker, &backend);
+            backend.leaves_for.set(Some(Destination::Successor));
+            backend.wake();
+        }
     }
-    let is_due = is_at_rest(client);
-    let rests = client.state() == ClientState::Reading && !client.is_draining();
-    if rests && !is_due && client.departs() {
-        client.depart(false);
-        client.wake();
-    } else if !rests {
-        client.depart(true);
-    }
-    is_due
 }
 
 /// Whether nothing of a client's is under way, and all of it can be passed.

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
 use engine::backend_session::{BackendSession, Packed};
@@ -164,7 +164,7 @@ pub(crate) enum Departure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reception {
     Taken,
-    /// It stays here for good.
+    /// It stays here for now.
     Refused,
 }
 
@@ -173,7 +173,11 @@ pub(crate) struct Departures {
     pub(crate) tell: mpsc::Sender<Departure>,
     /// Clients of which the other process has not said yet whether it takes them.
     pub(crate) under_way: RefCell<NumberMap<u32, Rc<Client>>>,
+    /// Clients that the other process has not taken, until it is asked again.
     pub(crate) refused: RefCell<HashSet<u32>>,
+    pub(crate) ask_again: Cell<Instant>,
+    /// Clients that read nothing any more, and go as soon as they have nothing to do.
+    pub(crate) held: RefCell<Vec<Rc<Client>>>,
     pub(crate) has_sent_idle: Cell<bool>,
     pub(crate) is_over: Cell<bool>,
 }

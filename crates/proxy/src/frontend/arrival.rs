@@ -40,7 +40,9 @@ pub(crate) enum NoArrival {
     Sockets,
     #[error("the configuration names its server no longer")]
     Server,
-    #[error("no password of its user is known")]
+    #[error(
+        "this Flifo does not have what a server asks of its user: no client of it has logged in here yet"
+    )]
     User,
     #[error("there are too many different combinations of user, capabilities and collation")]
     Key,
@@ -96,6 +98,8 @@ pub(crate) fn forget_all(worker: &Rc<Worker>) {
 /// The key that an arrival's clients and backends have here, and whose it is.
 async fn find_key(worker: &Worker, key: &KeyDescription) -> Result<(KeyId, Arc<User>), NoArrival> {
     let user = accounts::find(worker, key.user()).await.ok_or(NoArrival::User)?;
+    // Of a hash alone no backend can log in, until a client has proved the password here.
+    user.credential().ok_or(NoArrival::User)?;
     let mut keys = worker.pool.keys.borrow_mut();
     let id = keys.id(key.key(user.era())).ok_or(NoArrival::Key)?;
     keys.own(id, &user);

@@ -46,6 +46,10 @@ const USER: &str = "[[users]]\nname = \"app\"\npassword = \"app's\"\n";
 impl Scene {
     /// Clients of `app` are pooled, those of `report` are passed through.
     fn start(top: &str) -> Self {
+        Self::start_with(top, "[server]\nlearn_passwords = \"off\"")
+    }
+
+    fn start_with(top: &str, server_section: &str) -> Self {
         let server = PrivateServer::start_default().expect("a private server");
         for name in ["app", "report"] {
             let text = format!(
@@ -59,7 +63,7 @@ impl Scene {
         let folder = tempfile::tempdir().expect("a folder");
         let console = folder.path().join("console.sock");
         let flifo = Flifo::start(&format!(
-            "{top}\n[server]\naddress = \"{}\"\nlearn_passwords = \"off\"\n\
+            "{top}\n{server_section}\naddress = \"{}\"\n\
              [console]\nlisten = [{console:?}]\n[http]\nlisten = []\n{USER}",
             server.socket().display()
         ));
@@ -239,6 +243,23 @@ fn a_flifo_that_cannot_start_changes_nothing() {
     let (_next, left) = scene.upgrade();
     assert_eq!(left, 0, "nothing is in the way of the next attempt");
     client.query("COMMIT").expect("it goes on");
+}
+
+#[test]
+fn a_client_of_a_user_that_is_known_by_a_hash_follows_one_that_has_proved_its_password() {
+    let server = "[server]\naccounts_user = \"app\"";
+    let mut scene = Scene::start_with("", server);
+    let mut stays = scene.client("report").expect("a login");
+    stays.query("SET @a = 3").unwrap();
+    let pooled = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'report'";
+    wait_for("it to be pooled", || scene.server.sql(pooled).unwrap().trim() == "1");
+    let (next, left) = scene.upgrade();
+    assert_eq!(left, 1, "the new one could not log in for it");
+    stays.query("SELECT 1").expect("it is served by the old one");
+    scene.client("report").expect("one more").query("SELECT 1").expect("it is served");
+    wait_for("the old one to end", || scene.has_ended());
+    assert_eq!(one(&mut stays, "SELECT @a"), "3");
+    assert!(next.lives());
 }
 
 /// A statement that runs stays with the old Flifo until it ends: so both live.
