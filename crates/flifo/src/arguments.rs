@@ -8,6 +8,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use shell::{Manual, VERSION};
 
+use crate::console::Console;
+
 /// A MySQL and MariaDB proxy that schedules.
 #[derive(Debug, Parser)]
 #[command(
@@ -44,12 +46,8 @@ pub(crate) enum Command {
     /// Have the Flifo that runs read its configuration again, and print what has changed, and when that is in force.
     #[command(after_help = RELOAD_STATUS)]
     Reload {
-        /// The configuration that the Flifo runs with: its console is asked.
-        #[arg(long, short, value_name = "FILE")]
-        config: Option<PathBuf>,
-        /// The console, instead of the configuration's: "/path/of.sock" or "host:port".
-        #[arg(long, value_name = "ADDRESS")]
-        console: Option<String>,
+        #[command(flatten)]
+        console: Console,
         /// Print a JSON list of objects with name, old, new and in_force.
         #[arg(long)]
         json: bool,
@@ -57,12 +55,8 @@ pub(crate) enum Command {
     /// Have the program that is installed now take over from the Flifo that runs, with its clients.
     #[command(after_help = UPGRADE_STATUS)]
     Upgrade {
-        /// The configuration that the Flifo runs with: its console is asked.
-        #[arg(long, short, value_name = "FILE")]
-        config: Option<PathBuf>,
-        /// The console, instead of the configuration's: "/path/of.sock" or "host:port".
-        #[arg(long, value_name = "ADDRESS")]
-        console: Option<String>,
+        #[command(flatten)]
+        console: Console,
         /// Print a JSON object with pid, version, moved and left.
         #[arg(long)]
         json: bool,

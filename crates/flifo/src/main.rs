@@ -1,6 +1,7 @@
 //! The `flifo` command: arguments in, exit code out.
 
 mod arguments;
+mod console;
 mod doctor;
 mod health;
 mod init;
@@ -35,12 +36,8 @@ fn main() -> ExitCode {
         Command::ConfigSample => show(&config::sample()),
         Command::Demo(_) | Command::Bench(_) | Command::Lab(_) => passed_on::run(),
         Command::Doctor(arguments) => doctor::run(&arguments),
-        Command::Reload { config, console, json } => {
-            reload::run(config.as_deref(), console.as_deref(), json)
-        }
-        Command::Upgrade { config, console, json } => {
-            upgrade::run(config.as_deref(), console.as_deref(), json)
-        }
+        Command::Reload { console, json } => reload::run(&console, json),
+        Command::Upgrade { console, json } => upgrade::run(&console, json),
         Command::Health { config, http, ready, patience } => {
             health::run(config.as_deref(), http, ready, patience)
         }

@@ -1,27 +1,14 @@
 //! `flifo reload`: a running Flifo reads its configuration again.
 
-use std::path::Path;
-
-use proxy::Address;
-use proxy::config::{self, Overrides};
 use proxy::remote::{self, ReloadedOption, RemoteError};
-use shell::{CONFIG, OK, SOFTWARE, UNAVAILABLE, USAGE, complain, print};
+use shell::{CONFIG, OK, UNAVAILABLE, complain, print};
 
-pub(crate) fn run(file: Option<&Path>, console: Option<&str>, json: bool) -> u8 {
-    let plan = match config::load(file, &Overrides::default()) {
-        Ok((plan, _)) => plan,
-        Err(problems) => {
-            problems.iter().for_each(complain);
-            complain("nothing has changed");
-            return CONFIG;
-        }
-    };
-    let address = match console.map(str::parse::<Address>).transpose() {
-        Ok(address) => address,
-        Err(error) => {
-            complain(format_args!("--console: {error}"));
-            return USAGE;
-        }
+use crate::console::{Console, print_json};
+
+pub(crate) fn run(console: &Console, json: bool) -> u8 {
+    let (plan, address) = match console.find() {
+        Ok(found) => found,
+        Err(status) => return status,
     };
     match remote::reload(&plan, address) {
         Ok(changed) => tell(&changed, json),
@@ -34,16 +21,7 @@ pub(crate) fn run(file: Option<&Path>, console: Option<&str>, json: bool) -> u8 
 
 fn tell(changed: &[ReloadedOption], json: bool) -> u8 {
     if json {
-        return match serde_json::to_string_pretty(changed) {
-            Ok(text) => {
-                print(&format!("{text}\n"));
-                OK
-            }
-            Err(error) => {
-                complain(format_args!("the changes cannot be written as JSON: {error}"));
-                SOFTWARE
-            }
-        };
+        return print_json(changed);
     }
     print(&changed.iter().map(line).collect::<String>());
     if changed.is_empty() {

@@ -1,27 +1,14 @@
 //! `flifo upgrade`: the program that is installed now takes over from the Flifo that runs.
 
-use std::path::Path;
-
-use proxy::Address;
-use proxy::config::{self, Overrides};
 use proxy::remote::{self, TakenOver};
-use shell::{CONFIG, OK, SOFTWARE, UNAVAILABLE, USAGE, complain, print};
+use shell::{OK, UNAVAILABLE, complain, print};
 
-pub(crate) fn run(file: Option<&Path>, console: Option<&str>, json: bool) -> u8 {
-    let plan = match config::load(file, &Overrides::default()) {
-        Ok((plan, _)) => plan,
-        Err(problems) => {
-            problems.iter().for_each(complain);
-            complain("nothing has changed");
-            return CONFIG;
-        }
-    };
-    let address = match console.map(str::parse::<Address>).transpose() {
-        Ok(address) => address,
-        Err(error) => {
-            complain(format_args!("--console: {error}"));
-            return USAGE;
-        }
+use crate::console::{Console, print_json};
+
+pub(crate) fn run(console: &Console, json: bool) -> u8 {
+    let (plan, address) = match console.find() {
+        Ok(found) => found,
+        Err(status) => return status,
     };
     match remote::upgrade(&plan, address) {
         Ok(done) => tell(&done, json),
@@ -34,16 +21,7 @@ pub(crate) fn run(file: Option<&Path>, console: Option<&str>, json: bool) -> u8 
 
 fn tell(done: &TakenOver, json: bool) -> u8 {
     if json {
-        return match serde_json::to_string_pretty(done) {
-            Ok(text) => {
-                print(&format!("{text}\n"));
-                OK
-            }
-            Err(error) => {
-                complain(format_args!("what was done cannot be written as JSON: {error}"));
-                SOFTWARE
-            }
-        };
+        return print_json(done);
     }
     print(&line(done));
     OK

@@ -98,6 +98,27 @@ pub(crate) struct BackendDescription<S> {
     pub(crate) is_left_behind: bool,
 }
 
+impl<S> BackendDescription<S> {
+    /// The same with a session of another form.
+    pub(crate) fn map<T>(self, read: impl FnOnce(S) -> T) -> BackendDescription<T> {
+        let Self { server, key, thread_id, capabilities, age, session, .. } = self;
+        let Self { statements, ahead, taint, is_left_behind, .. } = self;
+        let session = read(session);
+        BackendDescription {
+            server,
+            key,
+            thread_id,
+            capabilities,
+            age,
+            session,
+            statements,
+            ahead,
+            taint,
+            is_left_behind,
+        }
+    }
+}
+
 /// A backend that no client has.
 pub(crate) type IdleDescription = BackendDescription<Packed>;
 

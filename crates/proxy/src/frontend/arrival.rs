@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backend::stream::{self, Stream};
 use engine::backend_session::BackendSession;
@@ -151,8 +151,9 @@ fn client(
     let own_key = key.map(|(id, _)| id.with_schema(has_schema));
     let class = worker.class_of(&described.user, session.schema.as_deref(), described.peer);
     let own = match described.backend.zip(backend_socket) {
-        Some((backend, socket)) => {
+        Some((mut backend, socket)) => {
             let stream = stream::Packed::of(socket)?.unpack()?;
+            backend.session.settle(&mut worker.pool.interned.borrow_mut());
             let own = adopt(worker, backend, stream, own_key);
             match key {
                 Some((_, user)) => user.backends.force(),
@@ -206,7 +207,7 @@ fn client(
     Ok(client)
 }
 
-/// A backend that its client holds. It keeps its number: its client's session may name it.
+/// A backend as this worker's own. One that its client holds keeps its number: its client's session may name it.
 fn adopt(
     worker: &Worker,
     described: BackendDescription<BackendSession>,
@@ -215,13 +216,13 @@ fn adopt(
 ) -> Rc<Backend> {
     let servers = &worker.shared.cluster.servers;
     let server = described.server.find(servers).map_or_else(ServerId::default, |server| server.id);
-    let mut session = described.session;
-    session.settle(&mut worker.pool.interned.borrow_mut());
+    let session = described.session;
     let key = key.map(|key| key.with_schema(session.schema.is_some()));
     let capabilities = Capabilities(described.capabilities);
     let mut backend =
         Backend::new(session.id, server, described.thread_id, stream, capabilities, key);
-    backend.opened = opened(described.age);
+    let now = crate::worker::clock::now();
+    backend.opened = now.checked_sub(described.age).unwrap_or(now);
     backend.young_until = rights::young_until(worker, backend.opened);
     let backend = Rc::new(backend);
     backend.session.replace(session);
@@ -234,11 +235,6 @@ fn adopt(
     }
     worker.add_backend(&backend);
     backend
-}
-
-fn opened(age: Duration) -> Instant {
-    let now = crate::worker::clock::now();
-    now.checked_sub(age).unwrap_or(now)
 }
 
 /// A backend has come that no client has.
@@ -256,20 +252,10 @@ pub(crate) async fn store(
     let stream = stream::Packed::of(socket).and_then(stream::Packed::unpack);
     let stream = stream.map_err(|_| NoArrival::Sockets)?;
     let id = worker.new_backend_id();
-    let state = described.session.unpack(id, &mut worker.pool.interned.borrow_mut());
-    let key = key.with_schema(state.schema.is_some());
-    let capabilities = Capabilities(described.capabilities);
-    let mut backend =
-        Backend::new(id, server, described.thread_id, stream, capabilities, Some(key));
-    backend.opened = opened(described.age);
-    backend.young_until = rights::young_until(worker, backend.opened);
-    let backend = Rc::new(backend);
-    backend.session.replace(state);
-    backend.ahead.replace(described.ahead);
-    described.statements.into_iter().for_each(|statement| backend.close_statement(statement));
+    let described = described.map(|it| it.unpack(id, &mut worker.pool.interned.borrow_mut()));
+    let key = key.with_schema(described.session.schema.is_some());
+    let backend = adopt(worker, described, stream, Some(key));
     user.backends.force();
-    worker.at(server).gate.borrow_mut().adopted(key);
-    worker.add_backend(&backend);
     supply::return_to_pool(worker, key, &backend);
     tokio::task::spawn_local(backend_task::serve(Rc::clone(worker), backend));
     worker.agenda.look_at(server);
