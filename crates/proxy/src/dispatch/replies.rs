@@ -570,6 +570,9 @@ fn finish_clients(
         return Settled { client, tail, then: AfterReply::More };
     };
     finish::finish_command(worker, &client, backend, &command, flight.slot);
+    if let Some(error) = &flight.failure {
+        route::end_refused_transaction(worker, &client, backend, error);
+    }
     // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
     // the connection, and what came next would meet its end.
     let close =

@@ -232,6 +232,33 @@ pub(crate) fn see_refusal(worker: &Worker, server: ServerId, packet: &[u8]) {
 /// A node that is not prepared; `read_only`, in two ways.
 const NOT_WRITTEN_TO: [u16; 3] = [1047, 1290, 1836];
 
+/// A server that is read-only has refused a write of a transaction that is open there. It may be written to again later,
+/// when it lacks what was acknowledged elsewhere meanwhile: so the transaction ends here. Its client has had the server's
+/// error, and hears of the end before anything else of its runs.
+pub(crate) fn end_refused_transaction(
+    worker: &Worker,
+    client: &Client,
+    backend: &Backend,
+    error: &[u8],
+) {
+    let is_open = || client.is_pooled() && client.session.borrow().in_transaction();
+    if worker.shared.cluster.routes().is_some() && is_read_only(error) && is_open() {
+        tracing::info!(
+            client = client.id,
+            server = worker.at(backend.server).server.name.as_str(),
+            "a transaction ends: its server is read-only, and has refused its write"
+        );
+        backend.close();
+    }
+}
+
+/// Number 1290 is of options of all kinds.
+fn is_read_only(error: &[u8]) -> bool {
+    let error = error.get(HEADER..).map(ErrPacket::decode);
+    matches!(error, Some(Ok(error)) if NOT_WRITTEN_TO[1..].contains(&error.code)
+        && error.message.to_ascii_lowercase().windows(9).any(|text| text == b"read-only"))
+}
+
 /// Holds the command back until a server can take it.
 pub(crate) fn strand(
     worker: &Rc<Worker>,

@@ -95,6 +95,42 @@ fn a_writer_that_is_read_only_for_a_while_is_waited_for() {
 }
 
 #[test]
+fn a_transaction_that_a_read_only_server_has_refused_writes_nothing_there_later() {
+    let cluster = Cluster::replicated(1);
+    let flifo = flifo(&cluster, SPLIT);
+    let mut clients: Vec<_> = (0..3).map(|_| client(&flifo).unwrap()).collect();
+    clients[0].query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+    for (id, client) in clients.iter_mut().enumerate() {
+        client.query("BEGIN").unwrap();
+        client.query(&format!("INSERT INTO t VALUES ({id})")).unwrap();
+    }
+    // What is refused for another reason leaves a transaction as it is.
+    let file = "SELECT 1 INTO OUTFILE '/nowhere/file'";
+    assert!(clients[0].query(file).is_err());
+    clients[0].query("INSERT INTO t VALUES (10)").unwrap();
+    cluster.servers[0].sql("SET GLOBAL read_only = 1").unwrap();
+    let [writes, commits, undoes] = &mut clients[..] else { unreachable!() };
+    for (client, text) in [
+        (&mut *writes, "INSERT INTO t VALUES (11)"),
+        (&mut *commits, "COMMIT"),
+        (&mut *undoes, "INSERT INTO t VALUES (12)"),
+    ] {
+        assert_eq!(code(&client.query(text).unwrap_err()), Some(READ_ONLY), "{text}");
+    }
+    cluster.servers[0].sql("SET GLOBAL read_only = 0").unwrap();
+    for (client, text) in [(&mut *writes, "INSERT INTO t VALUES (13)"), (&mut *commits, "COMMIT")] {
+        let problem = client.query(text).unwrap_err();
+        assert!(matches!(&problem, Problem::Refused { code: 1213, .. }), "{text}: {problem}");
+    }
+    undoes.query("ROLLBACK").unwrap();
+    // Each goes on.
+    wait("a write", || commits.query("INSERT INTO t VALUES (20)").is_ok());
+    for client in &mut clients {
+        assert_eq!(client.query("SELECT id FROM t").unwrap(), [["20"]]);
+    }
+}
+
+#[test]
 fn a_reader_that_stops_to_follow_is_left_until_it_has_caught_up() {
     let cluster = Cluster::replicated(2);
     let flifo = flifo(&cluster, &format!("{SPLIT}lag_max = \"500ms\"\n"));
