@@ -76,6 +76,28 @@ impl Identity {
     }
 }
 
+/// A hold on a process, by which its end is seen also where /proc cannot be read any more.
+#[derive(Debug)]
+pub struct Watched(OwnedFd);
+
+impl Watched {
+    /// The process that has this number now. None: there is none.
+    pub fn of(pid: u32) -> io::Result<Option<Self>> {
+        match i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .map(|it| pidfd_open(it, PidfdFlags::empty()))
+        {
+            None | Some(Err(Errno::SRCH | Errno::INVAL)) => Ok(None),
+            Some(opened) => Ok(Some(Self(opened?))),
+        }
+    }
+
+    pub fn has_ended_within(&self, patience: Duration) -> io::Result<bool> {
+        has_ended_within(&self.0, patience)
+    }
+}
+
 /// A handle can be read when its process has ended, whether its parent has heard of that or not.
 fn has_ended_within(process: &OwnedFd, patience: Duration) -> io::Result<bool> {
     let until = Instant::now() + patience;
@@ -107,6 +129,8 @@ mod tests {
         assert!(!identity.has_ended().expect("seen"));
         assert_eq!(identity.end(Duration::from_secs(60)).expect("asked"), Ended::Now);
         // Its parent has not waited for it yet.
+        let watched = Watched::of(child.id()).expect("opened").expect("it is there");
+        assert!(watched.has_ended_within(Duration::ZERO).expect("seen"));
         assert!(identity.has_ended().expect("seen"));
         child.wait().expect("ends");
         assert_eq!(identity.end(Duration::from_secs(60)).expect("asked"), Ended::Before);

@@ -262,7 +262,7 @@ const GAUGES: [Gauge; 7] = [
 const USERS_MAX: usize = 200;
 
 /// Counters of all workers: how they are called in the workers and here.
-const COUNTERS: [(&str, &str, &str); 17] = [
+const COUNTERS: [(&str, &str, &str); 18] = [
     ("statements", "flifo_statements_total", "Commands that have been answered."),
     ("waits", "flifo_waits_total", "Commands that could not start at once."),
     ("parked", "flifo_parked_total", "Slots left because a statement seemed stuck in the server."),
@@ -308,6 +308,11 @@ const COUNTERS: [(&str, &str, &str); 17] = [
         "backends_handed_over",
         "flifo_backends_handed_over_total",
         "Backend connections sent to another worker.",
+    ),
+    (
+        "clients_handed_over",
+        "flifo_clients_handed_over_total",
+        "Clients that another Flifo has taken over.",
     ),
     ("kills", "flifo_kills_total", "Statements killed."),
     ("bytes_in", "flifo_received_bytes_total", "Bytes read from clients."),

@@ -277,7 +277,13 @@ impl Upgrader {
             tokio::time::sleep(COUNT).await;
         }
         let _ = tell.send(Departure::End);
-        tokio::time::sleep(FAREWELL).await;
+        let mut last = silence.clone();
+        let is_gone =
+            tokio::time::timeout(FAREWELL, last.wait_for(|ended| *ended == Some(Silence::Gone)));
+        if let Ok(Ok(_)) = is_gone.await {
+            // Clients that come must be served.
+            return self.accept_again().await;
+        }
         tracing::info!(pid, "all clients are the other Flifo's: this one ends");
         let _ = self.stages.send(Stage::Gone(pid));
     }

@@ -86,6 +86,7 @@ pub(crate) fn hear(worker: &Rc<Worker>, id: u32, verdict: Reception) {
         Reception::Taken => {
             // If it is gone, it has taken the client with it; what it had not taken, it is not told to be its own.
             let _ = departures.tell.send(Departure::Yours { worker: worker.index, id });
+            worker.counters.clients_handed_over.add(1);
             leave(worker, &client);
         }
         Reception::Refused => {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use engine::kill::FIRST_CLIENT_ID;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use sys::identity::Watched;
 use sys::passing::{Delivery, Passage};
 
 use crate::dispatch::description::{Departure, FORM, Reception};
@@ -280,7 +281,12 @@ pub struct Predecessor {
     conversation: Conversation,
     greeting: Greeting,
     files: Vec<OwnedFd>,
+    /// None: it cannot be watched.
+    process: Option<Watched>,
 }
+
+/// A process that is killed closes its sockets a moment before it has ended.
+const LAST_MOMENT: Duration = Duration::from_secs(5);
 
 impl Predecessor {
     /// That at the other end of this socket. Waits for what it says of itself.
@@ -292,7 +298,10 @@ impl Predecessor {
         conversation.greet(&own_greeting(0, 0, Vec::new()), &[])?;
         let (greeting, files) = met?;
         match greeting.listening.len() == files.len() {
-            true => Ok(Self { conversation, greeting, files }),
+            true => {
+                let process = Watched::of(greeting.pid).ok().flatten();
+                Ok(Self { conversation, greeting, files, process })
+            }
             false => Err(SuccessionError::OutOfTurn),
         }
     }
@@ -309,12 +318,27 @@ impl Predecessor {
         named.map(|(it, file)| (it.purpose.clone(), it.is_own_path, file)).collect()
     }
 
-    /// All that can fail has been done: waits for the word to accept clients.
+    /// All that can fail has been done: waits for the word to accept clients. Where the other one has been killed before
+    /// it said that, this one is the only one left.
     pub(crate) fn await_go(&self) -> Result<(), SuccessionError> {
-        self.conversation.say(Kind::Ready)?;
-        self.conversation.await_kind(Kind::Go)?;
-        self.conversation.0.wait_at_most(None)?;
-        Ok(())
+        let told = self.conversation.say(Kind::Ready);
+        match told.and_then(|()| self.conversation.await_kind(Kind::Go)) {
+            Ok(_) => Ok(self.conversation.0.wait_at_most(None)?),
+            Err(SuccessionError::Ended | SuccessionError::Io(_)) if self.has_ended() => {
+                let pid = self.greeting.pid;
+                tracing::warn!(
+                    pid,
+                    "the Flifo before has ended with its clients: this one accepts new ones"
+                );
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let ended = |it: &Watched| it.has_ended_within(LAST_MOMENT).unwrap_or(false);
+        self.process.as_ref().is_some_and(ended)
     }
 
     /// Takes what comes, until the other one has nothing left, or is gone. Has a thread of its own.

@@ -72,6 +72,8 @@ pub(crate) struct Counters {
     /// another worker.
     pub(crate) backends_given_up: Counter,
     pub(crate) backends_handed_over: Counter,
+    /// Clients that are another process's now, which has taken over.
+    pub(crate) clients_handed_over: Counter,
     pub(crate) kills: Counter,
     /// Read from clients that have logged in, and from backends for them.
     pub(crate) bytes_in: Counter,
@@ -112,7 +114,7 @@ impl Counters {
         self.by_name().map(|(name, counter)| (name, counter.get())).into()
     }
 
-    fn by_name(&self) -> [(&'static str, &Counter); 17] {
+    fn by_name(&self) -> [(&'static str, &Counter); 18] {
         [
             ("statements", &*self.statements),
             ("waits", &self.waits),
@@ -128,6 +130,7 @@ impl Counters {
             ("backends_reset", &self.backends_reset),
             ("backends_given_up", &self.backends_given_up),
             ("backends_handed_over", &self.backends_handed_over),
+            ("clients_handed_over", &self.clients_handed_over),
             ("kills", &self.kills),
             ("bytes_in", &self.bytes_in),
             ("bytes_out", &self.bytes_out),
