@@ -6,6 +6,8 @@
 use std::fs;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use testkit::differ::campaign::{Between, Campaign, Finding, Lane, Nothing, Throu
 use testkit::differ::generate::Shape;
 use testkit::differ::program::Brand;
 use testkit::differ::site::Site;
+use testkit::differ::succession::ThroughSuccessors;
 use testkit::differ::text;
 
 #[derive(clap::Args)]
@@ -44,6 +47,9 @@ pub(crate) struct Extent {
     /// Runs these stored programs, and no others.
     #[arg(long, num_args = 1..)]
     programs: Vec<PathBuf>,
+    /// Flifos take over from each other all the time.
+    #[arg(long, conflicts_with_all = ["direct", "programs"])]
+    upgrades: bool,
     /// Compares two direct runs: shows whether the programs themselves can be repeated.
     #[arg(long)]
     direct: bool,
@@ -88,6 +94,12 @@ pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Res
         stored(extent, Lane { site, between: &mut ThroughFlifo::of(flifo) }, interrupt)?
     } else if extent.direct {
         series(extent, brand, &mut sites, || Nothing, interrupt)?
+    } else if extent.upgrades {
+        let took_over = Arc::new(AtomicU64::new(0));
+        let between = || ThroughSuccessors::of(flifo.clone(), Arc::clone(&took_over));
+        let found = series(extent, brand, &mut sites, between, interrupt)?;
+        println!("{} Flifos took over from the one before", took_over.load(Ordering::Relaxed));
+        found
     } else {
         series(extent, brand, &mut sites, || ThroughFlifo::of(flifo.clone()), interrupt)?
     };

@@ -1,11 +1,16 @@
 //! `cargo xtask upgrades`: Flifos that take over from each other, one after the other, with many clients at rest and some
-//! in transactions.
+//! in transactions; of one build, or of two that take turns; or one of the two is killed meanwhile.
 //!
 //! Owns what the clients do and what is counted. Invariants: each client at work knows what it has done, and compares
 //! that with what the server has at the end; a client that is ended, or gets an error or another one's answer, fails the
 //! command.
 
-use std::path::Path;
+mod build;
+mod kills;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -34,6 +39,27 @@ pub(crate) struct Extent {
     /// statements, and such that are passed through.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=90))]
     busy: u32,
+    /// Instead: one of the two Flifos is killed at a random moment, so often. Few clients at rest are enough.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    kills: u32,
+    /// The moments of `--kills`.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// A commit, such as HEAD^: it is built, and Flifos of both builds take over from each other in turn.
+    #[arg(long, conflicts_with = "kills")]
+    from: Option<String>,
+}
+
+/// A server, and Flifos in front of it.
+struct Scene {
+    server: PrivateServer,
+    /// The first Flifo; all of them write into its log.
+    flifo: Flifo,
+    /// What is installed: the next one runs this.
+    program: PathBuf,
+    console: PathBuf,
+    port: u16,
+    _folder: tempfile::TempDir,
 }
 
 /// What one client at work has done.
@@ -50,30 +76,18 @@ const BEFORE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(extent: &Extent, program: &Path, interrupt: &Interrupt) -> Result<()> {
     sys::process::raise_open_files().context("open files")?;
-    let server = PrivateServer::builder().argument("--max-connections=2000").start()?;
-    for user in ["pooled", "passed"] {
-        server.sql(&format!(
-            "CREATE USER {user}@'%' IDENTIFIED BY 'p'; GRANT ALL ON *.* TO {user}@'%'"
-        ))?;
+    // The older one begins.
+    let mut builds = vec![program.to_owned()];
+    if let Some(commit) = &extent.from {
+        builds.insert(0, build::of(commit)?);
     }
-    server.sql("CREATE DATABASE s; CREATE TABLE s.n (id INT PRIMARY KEY, v BIGINT)")?;
-    for at in 0..extent.busy {
-        server.sql(&format!("INSERT INTO s.n VALUES ({at}, 0)"))?;
+    let scene = Scene::start(extent, &builds[0])?;
+    if extent.kills > 0 {
+        return kills::run(extent, &scene, interrupt);
     }
-    let folder = tempfile::tempdir()?;
-    let console = folder.path().join("console.sock");
-    let flifo = Flifo::start_program(
-        program,
-        &format!(
-            "[server]\naddress = {:?}\nlearn_passwords = \"off\"\n[console]\nlisten = [{console:?}]\n[http]\nlisten = []\n\
-             [[users]]\nname = \"pooled\"\npassword = \"p\"\n",
-            server.socket()
-        ),
-    );
-    let port = flifo.port();
     let mut idle = Vec::new();
     for _ in 0..extent.idle {
-        idle.push(login(port, "pooled")?);
+        idle.push(login(scene.port, "pooled")?);
     }
     let own = |client: &mut FakeClient| text(client.query("SELECT CONNECTION_ID()"));
     let ids = idle.iter_mut().map(own).collect::<Result<Vec<_>>>()?;
@@ -82,7 +96,7 @@ pub(crate) fn run(extent: &Extent, program: &Path, interrupt: &Interrupt) -> Res
     let (mut took, mut left, mut before) = (Vec::new(), 0, Duration::ZERO);
     let last = thread::scope(|scope| {
         for (at, done) in done.iter().enumerate() {
-            let stop = &stop;
+            let (stop, port) = (&stop, scene.port);
             scope.spawn(move || {
                 if let Err(error) = work(port, at, done, stop) {
                     lock(done).failure = Some(format!("{error:#}"));
@@ -93,7 +107,7 @@ pub(crate) fn run(extent: &Extent, program: &Path, interrupt: &Interrupt) -> Res
         for done in &done {
             before = before.max(std::mem::take(&mut lock(done).longest));
         }
-        let taken = follow(extent, program, &console, interrupt, (&mut took, &mut left));
+        let taken = follow(extent, &scene, &builds, interrupt, (&mut took, &mut left));
         stop.store(true, Relaxed);
         taken
     })?;
@@ -102,25 +116,64 @@ pub(crate) fn run(extent: &Extent, program: &Path, interrupt: &Interrupt) -> Res
     for (client, id) in idle.iter_mut().zip(&ids) {
         lost += u32::from(own(client).ok().as_ref() != Some(id));
     }
-    conclude(extent, &server, &done, (took, left, lost), before)?;
+    conclude(extent, &scene.server, &done, (took, left, lost), before)?;
     kill_process(last, Signal::TERM)?;
     Ok(())
+}
+
+impl Scene {
+    fn start(extent: &Extent, program: &Path) -> Result<Self> {
+        let server = PrivateServer::builder().argument("--max-connections=2000").start()?;
+        for user in ["pooled", "passed"] {
+            server.sql(&format!(
+                "CREATE USER {user}@'%' IDENTIFIED BY 'p'; GRANT ALL ON *.* TO {user}@'%'"
+            ))?;
+        }
+        server.sql("CREATE DATABASE s; CREATE TABLE s.n (id INT PRIMARY KEY, v BIGINT)")?;
+        for at in 0..extent.busy {
+            server.sql(&format!("INSERT INTO s.n VALUES ({at}, 0)"))?;
+        }
+        let folder = tempfile::tempdir()?;
+        let console = folder.path().join("console.sock");
+        let installed = folder.path().join("flifo");
+        install(program, &installed)?;
+        let flifo = Flifo::start_program(
+            &installed,
+            &format!(
+                "[server]\naddress = {:?}\nlearn_passwords = \"off\"\n[console]\nlisten = [{console:?}]\n[http]\nlisten = []\n\
+                 [[users]]\nname = \"pooled\"\npassword = \"p\"\n",
+                server.socket()
+            ),
+        );
+        let port = flifo.port();
+        Ok(Self { server, flifo, program: installed, console, port, _folder: folder })
+    }
+}
+
+/// Puts a program where the next Flifo is started from, as a package does: the file is another one.
+fn install(program: &Path, at: &Path) -> Result<()> {
+    let beside = at.with_extension("new");
+    fs::copy(program, &beside).with_context(|| program.display().to_string())?;
+    Ok(fs::rename(&beside, at)?)
 }
 
 /// Has Flifos take over from each other. The last one.
 fn follow(
     extent: &Extent,
-    program: &Path,
-    console: &Path,
+    scene: &Scene,
+    builds: &[PathBuf],
     interrupt: &Interrupt,
     (took, left): (&mut Vec<Duration>, &mut u64),
 ) -> Result<Pid> {
     let mut last = None;
-    for number in 1..=extent.count {
+    for (number, build) in (1..=extent.count).zip(builds.iter().cycle().skip(1)) {
         interrupt.check()?;
+        if builds.len() > 1 {
+            install(build, &scene.program)?;
+        }
         let begun = Instant::now();
-        let mut command = Command::new(program);
-        command.args(["upgrade", "--json", "--console"]).arg(console);
+        let mut command = Command::new(&scene.program);
+        command.args(["upgrade", "--json", "--console"]).arg(&scene.console);
         let told = command.output()?;
         let error = String::from_utf8_lossy(&told.stderr).into_owned();
         ensure!(told.status.success(), "number {number} does not take over: {error}");
@@ -128,11 +181,16 @@ fn follow(
         let told: serde_json::Value = serde_json::from_slice(&told.stdout)?;
         *left += told["left"].as_u64().unwrap_or_default();
         last = told["pid"].as_i64().and_then(|pid| Pid::from_raw(pid as i32));
+        let runs = fs::metadata(format!("/proc/{}/exe", told["pid"]))?.ino();
+        ensure!(
+            runs == fs::metadata(&scene.program)?.ino(),
+            "number {number} runs another program"
+        );
         if number % 10 == 0 {
             println!("{number} of {}", extent.count);
         }
         // The console of the next one is open as soon as that serves.
-        let address = Address::Unix(console.to_owned());
+        let address = Address::Unix(scene.console.clone());
         Client::builder(address, "admin", "").connect().context("the console")?;
     }
     last.context("no Flifo has said its number")
@@ -147,8 +205,8 @@ fn text(answer: Answer) -> Result<String> {
     Ok(rows.first().map(|row| String::from_utf8_lossy(row).into_owned()).unwrap_or_default())
 }
 
-fn lock(done: &Mutex<Done>) -> std::sync::MutexGuard<'_, Done> {
-    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn lock<T>(it: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Runs transactions until it is told to stop.

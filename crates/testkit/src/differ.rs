@@ -18,4 +18,5 @@ mod reading;
 pub mod run;
 pub mod shrink;
 pub mod site;
+pub mod succession;
 pub mod text;

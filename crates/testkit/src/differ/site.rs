@@ -128,6 +128,11 @@ impl Server {
 
     /// Flifo before this server, with so many backends.
     pub fn flifo(&self, program: &Path, backends: u32) -> Flifo {
+        self.flifo_with(program, backends, "")
+    }
+
+    /// The same, with more sections of its configuration.
+    pub fn flifo_with(&self, program: &Path, backends: u32, more: &str) -> Flifo {
         let users: String = (0..USERS)
             .map(|number| {
                 let name = peer::user(number);
@@ -136,7 +141,7 @@ impl Server {
             .collect();
         let rest = format!(
             "workers = 1\n[server]\naddress = \"127.0.0.1:{}\"\ntls = \"off\"\n\
-             connections_max = {backends}\n[limits]\nwait = \"120s\"\n{users}",
+             connections_max = {backends}\n[limits]\nwait = \"120s\"\n{users}{more}",
             self.door().port
         );
         Flifo::start_program(program, &rest)

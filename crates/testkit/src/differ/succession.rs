@@ -1,0 +1,94 @@
+//! Flifos that take over from each other for as long as a program runs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::differ::campaign::Between;
+use crate::differ::peer::Door;
+use crate::differ::site::Server;
+use crate::flifo::Flifo;
+
+/// Between two hand-overs clients get on with their programs.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Flifo, and the next one, and the next.
+pub struct ThroughSuccessors {
+    program: PathBuf,
+    took_over: Arc<AtomicU64>,
+    running: Option<Succession>,
+}
+
+impl ThroughSuccessors {
+    /// `took_over` counts how many Flifos did.
+    pub const fn of(program: PathBuf, took_over: Arc<AtomicU64>) -> Self {
+        Self { program, took_over, running: None }
+    }
+}
+
+impl Between for ThroughSuccessors {
+    fn door(&mut self, server: &Server, backends: u32) -> Door {
+        // Those before are gone before the next one logs in.
+        self.running = None;
+        let folder = tempfile::tempdir().expect("a folder");
+        let console = folder.path().join("console.sock");
+        let more = format!("[console]\nlisten = [{console:?}]\n[http]\nlisten = []\n");
+        let first = server.flifo_with(&self.program, backends, &more);
+        let door = server.door_of(&first);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (program, took_over) = (self.program.clone(), Arc::clone(&self.took_over));
+        let told = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let mut last = None;
+            while !told.load(Relaxed) {
+                thread::sleep(PAUSE);
+                last = Some(follow(&program, &console)?);
+                took_over.fetch_add(1, Relaxed);
+            }
+            Ok(last)
+        });
+        self.running = Some(Succession { first, stop, thread: Some(thread), _folder: folder });
+        door
+    }
+}
+
+/// The Flifos of one program.
+struct Succession {
+    first: Flifo,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<Option<Pid>, String>>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Succession {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(Ok(Some(last)))) => {
+                // Its clients are gone: it may have ended.
+                let _ = kill_process(last, Signal::KILL);
+            }
+            Some(Ok(Err(why))) => panic!("{why}\n{}", self.first.log()),
+            _ => {}
+        }
+    }
+}
+
+/// The next one takes over. Its number.
+fn follow(program: &Path, console: &Path) -> Result<Pid, String> {
+    let mut command = Command::new(program);
+    let told = command.args(["upgrade", "--json", "--console"]).arg(console).output();
+    let told = told.map_err(|error| error.to_string())?;
+    if !told.status.success() {
+        return Err(String::from_utf8_lossy(&told.stderr).into_owned());
+    }
+    let told: serde_json::Value =
+        serde_json::from_slice(&told.stdout).map_err(|it| it.to_string())?;
+    let pid = told["pid"].as_i64().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+    pid.ok_or_else(|| format!("no process: {told}"))
+}
