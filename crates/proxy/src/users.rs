@@ -4,6 +4,7 @@
 //! each user.
 
 pub(crate) mod accounts;
+pub(crate) mod bequeathed;
 pub(crate) mod configured;
 pub(crate) mod given;
 pub(crate) mod learnt;

@@ -94,8 +94,11 @@ impl Passage {
             }
         };
         // The files are on their way with the first byte; what is left goes alone.
-        let rest = [&header[..], bytes].concat();
-        (&self.socket).write_all(&rest[sent..])
+        let mut socket = &self.socket;
+        if let Some(rest) = header.get(sent..).filter(|rest| !rest.is_empty()) {
+            socket.write_all(rest)?;
+        }
+        socket.write_all(&bytes[sent.saturating_sub(HEADER)..])
     }
 
     /// Waits for a message. `None`: the other end is closed.

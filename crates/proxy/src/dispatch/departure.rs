@@ -32,6 +32,7 @@ use crate::dispatch::session_reset;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::pool::keys::KeyId;
+use crate::users::bequeathed::Bequest;
 
 /// So many clients of a worker are under way at once: each waits for those before it.
 const AT_ONCE: usize = 32;
@@ -48,6 +49,7 @@ pub(crate) fn begin(worker: &Rc<Worker>, tell: mpsc::Sender<Departure>) {
         tell,
         under_way: RefCell::default(),
         refused: RefCell::default(),
+        told_of: RefCell::default(),
         ask_again: Cell::new(crate::worker::clock::now() + ASK_AGAIN),
         held: RefCell::default(),
         has_sent_idle: Cell::new(false),
@@ -242,9 +244,23 @@ fn depart(worker: &Rc<Worker>, departures: &Departures, client: &Rc<Client>) {
         departures.under_way.borrow_mut().remove(&client.id);
         return stay(client);
     };
+    tell_of_password(worker, departures, client);
     let (worker, id) = (worker.index, client.id);
     // One that is not read is given back when the other process has ended.
     let _ = departures.tell.send(Departure::Client { worker, id, description, files });
+}
+
+/// What only clients have told of the user's password, the other process is told before the first of its clients.
+fn tell_of_password(worker: &Worker, departures: &Departures, client: &Client) {
+    let name = client.user.borrow();
+    if !client.is_pooled() || departures.told_of.borrow().contains(&*name) {
+        return;
+    }
+    let user = worker.shared.users.named(&name);
+    if let Some(bequest) = user.and_then(|user| Bequest::of(&name, &user)) {
+        let _ = departures.tell.send(Departure::Secret(bequest));
+    }
+    departures.told_of.borrow_mut().insert(name.clone());
 }
 
 /// Writes a client down. What that takes from it, it has again afterwards.

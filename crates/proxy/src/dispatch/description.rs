@@ -26,10 +26,11 @@ use crate::config::Mode;
 use crate::dispatch::backend::Taint;
 use crate::dispatch::client::Client;
 use crate::pool::keys::Key;
+use crate::users::bequeathed::Bequest;
 use crate::worker::counters::Totals;
 
 /// The number of this form.
-pub(crate) const FORM: u32 = 1;
+pub(crate) const FORM: u32 = 2;
 
 /// A client at rest, with what it has sent that is still to be read.
 #[derive(Debug, Serialize, Deserialize)]
@@ -175,6 +176,8 @@ pub(crate) enum Departure {
         worker: usize,
         id: u32,
     },
+    /// What is known of the password of a user whose client comes next.
+    Secret(Bequest),
     /// What was counted since that was last told.
     Count(Totals),
     /// Nothing more comes.
@@ -196,6 +199,8 @@ pub(crate) struct Departures {
     pub(crate) under_way: RefCell<NumberMap<u32, Rc<Client>>>,
     /// Clients that the other process has not taken, until it is asked again.
     pub(crate) refused: RefCell<HashSet<u32>>,
+    /// Users of whose passwords it has been told.
+    pub(crate) told_of: RefCell<HashSet<UserName>>,
     pub(crate) ask_again: Cell<Instant>,
     /// Clients that read nothing any more, and go as soon as they have nothing to do.
     pub(crate) held: RefCell<Vec<Rc<Client>>>,

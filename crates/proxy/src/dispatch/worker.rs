@@ -48,6 +48,7 @@ use crate::pool::parcel;
 use crate::pool::{Others, Pool};
 use crate::records::{Noting, Records};
 use crate::users::accounts::Accounts;
+use crate::users::bequeathed::Bequeathed;
 use crate::users::given::Given;
 use crate::users::logins::Logins;
 use crate::users::rights::Rights;
@@ -77,6 +78,8 @@ pub(crate) struct Shared {
     /// The numbers of the keys of backends, the same in all workers.
     pub(crate) key_numbers: Arc<Numbers>,
     pub(crate) users: Users,
+    /// What the Flifo before this one knew of their passwords.
+    pub(crate) bequeathed: Bequeathed,
     pub(crate) accounts: Accounts,
     pub(crate) given: Given,
     /// When rights have changed, and until when that is known.
@@ -180,6 +183,7 @@ impl Shared {
             records,
             key_numbers: Arc::default(),
             users,
+            bequeathed: Bequeathed::default(),
             accounts: Accounts::default(),
             given: Given::default(),
             guesses: Mutex::default(),

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use backend::stream::{self, Stream};
+use engine::account::name::UserName;
 use engine::backend_session::BackendSession;
 use wire::Capabilities;
 
@@ -28,6 +29,7 @@ use crate::dispatch::worker::Worker;
 use crate::frontend::accounts;
 use crate::frontend::client_task;
 use crate::frontend::hidden;
+use crate::frontend::learnt;
 use crate::pool::keys::KeyId;
 use crate::users::User;
 
@@ -97,13 +99,28 @@ pub(crate) fn forget_all(worker: &Rc<Worker>) {
 
 /// The key that an arrival's clients and backends have here, and whose it is.
 async fn find_key(worker: &Worker, key: &KeyDescription) -> Result<(KeyId, Arc<User>), NoArrival> {
-    let user = accounts::find(worker, key.user()).await.ok_or(NoArrival::User)?;
-    // Of a hash alone no backend can log in, until a client has proved the password here.
-    user.credential().ok_or(NoArrival::User)?;
+    let user = find_user(worker, key.user()).await.ok_or(NoArrival::User)?;
     let mut keys = worker.pool.keys.borrow_mut();
     let id = keys.id(key.key(user.era())).ok_or(NoArrival::Key)?;
     keys.own(id, &user);
     Ok((id, user))
+}
+
+/// The user of this name, if a backend can log in for it: with what is known here, or what the other process knew.
+async fn find_user(worker: &Worker, name: &UserName) -> Option<Arc<User>> {
+    let users = &worker.shared.users;
+    if users.named(name).is_none()
+        && learnt::may_learn(worker, name)
+        && let Some(password) = worker.shared.bequeathed.password(name)
+    {
+        // Whether it is right, the server is asked.
+        users.learn(name, &password);
+    }
+    let user = accounts::find(worker, name).await?;
+    // Of a hash alone no backend can log in.
+    let can_log_in =
+        user.credential().is_some() || worker.shared.bequeathed.give(name, &user).await;
+    can_log_in.then_some(user)
 }
 
 /// Serves a client that has come.

@@ -18,10 +18,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sys::identity::Watched;
 use sys::passing::{Delivery, Passage};
+use wire::auth::Secret;
 
 use crate::dispatch::description::{Departure, FORM, Reception};
 use crate::dispatch::worker::{Shared, Worker};
 use crate::frontend::arrival;
+use crate::users::bequeathed::Bequest;
 use crate::worker::counters::Totals;
 use crate::worker::listening::ListeningSocket;
 
@@ -68,6 +70,7 @@ enum Kind {
     Client,
     Backend,
     Yours,
+    Secret,
     Taken,
     Refused,
     /// What the old one has counted since it last told that.
@@ -77,13 +80,14 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [(Self, u8); 10] = [
+    const ALL: [(Self, u8); 11] = [
         (Self::Greeting, b'H'),
         (Self::Ready, b'R'),
         (Self::Go, b'G'),
         (Self::Client, b'C'),
         (Self::Backend, b'B'),
         (Self::Yours, b'Y'),
+        (Self::Secret, b'P'),
         (Self::Taken, b'T'),
         (Self::Refused, b'N'),
         (Self::Count, b'S'),
@@ -236,6 +240,11 @@ impl Conversation {
                 Departure::Yours { worker, id } => {
                     self.0.send(&Head::of_client(Kind::Yours, worker, id).frame(&[]), &[])?;
                 }
+                Departure::Secret(bequest) => {
+                    let written = bequest.written();
+                    let frame = Secret::from(Head::new(Kind::Secret).frame(written.as_bytes()));
+                    self.0.send(frame.as_bytes(), &[])?;
+                }
                 Departure::Count(counted) => {
                     let frame = Head::new(Kind::Count).frame(&serde_json::to_vec(&counted)?);
                     self.0.send(&frame, &[])?;
@@ -364,6 +373,15 @@ impl Predecessor {
                     let take = move |worker: &Rc<Worker>| arrival::take(worker, head.client);
                     shared.have_done(home(shared, &greeting, head), take);
                 }
+                Kind::Secret => {
+                    let bequest = Bequest::read(body);
+                    // Nothing of it stays in memory that is not kept for secrets.
+                    drop(Secret::from(bytes));
+                    match bequest {
+                        Some(bequest) => shared.bequeathed.add(bequest),
+                        None => break false,
+                    }
+                }
                 Kind::Count => match self::body::<Totals>(&bytes) {
                     Ok(totals) => shared.have_done(0, move |worker| worker.counters.add(&totals)),
                     Err(_) => break false,
@@ -376,6 +394,7 @@ impl Predecessor {
             shared.have_done(worker, if end { arrival::take_all } else { arrival::forget_all });
         }
         shared.arrive(false);
+        shared.bequeathed.forget();
         let (pid, clients) = (greeting.pid, taken);
         tracing::info!(pid, clients, "the Flifo before has handed over what it had");
     }

@@ -16,6 +16,15 @@ impl NativeStage1 {
         Self(hash(&[password]))
     }
 
+    pub fn as_bytes(&self) -> &[u8; 20] {
+        self.0.as_bytes()
+    }
+
+    /// `None`: it has another length.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(Self(<[u8; 20]>::try_from(bytes).ok()?.into()))
+    }
+
     /// What a client answers. Without a password it answers nothing instead.
     pub fn respond(&self, nonce: &Nonce) -> [u8; 20] {
         *self.0.clone().xor(&self.stored().mask(nonce)).as_bytes()
