@@ -3,6 +3,7 @@
 //!
 //! Where no MySQL is available the tests against a real one print so and test nothing.
 
+use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,9 +11,10 @@ use std::time::{Duration, Instant};
 use backend::Address;
 use backend::login::{Credential, Request};
 use bench::private_server::PrivateServer;
+use rustix::process::{Pid, Signal, kill_process};
 use testkit::asking::{Asking, Heard};
 use testkit::client::{Asked, Builder, Client, Problem};
-use testkit::flifo::Flifo;
+use testkit::flifo::{self, Flifo};
 use testkit::mysql::Mysql;
 use wire::Capabilities;
 use wire::auth::rsa::RsaEnd;
@@ -216,6 +218,29 @@ fn the_second_client_of_a_user_shares_backends() {
             assert_eq!((pass_through, pooled), (1, 2), "{case}: {log}");
         }
     }
+}
+
+#[test]
+fn a_client_of_a_learnt_user_goes_to_the_flifo_that_takes_over() {
+    let Some(server) = mysql() else { return };
+    create(server, "moved", PASSWORD);
+    let folder = tempfile::tempdir().expect("a folder");
+    let console = folder.path().join("console.sock");
+    let outside = format!("[console]\nlisten = [{console:?}]\n[http]\nlisten = []");
+    let proxy = Proxy::to(server, &format!("tls = \"off\"\n{outside}"));
+    assert!(proxy.serves("moved", PASSWORD));
+    proxy.wait_for("moved");
+    let log_in = || proxy.client(Leg::Socket, "moved", PASSWORD).connect().expect("a login");
+    let mut client = log_in();
+    client.query("SET @a = 3").unwrap();
+    let mut upgrade = Command::new(flifo::program());
+    let told = upgrade.args(["upgrade", "--json", "--console"]).arg(&console).output().unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    assert_eq!(told["left"], 0, "{}", proxy.flifo.log());
+    assert_eq!(client.query("SELECT @a").unwrap(), [["3"]]);
+    assert!(is_who_it_says(&mut log_in(), "moved"));
+    let next = told["pid"].as_i64().and_then(|pid| Pid::from_raw(pid as i32)).expect("a process");
+    kill_process(next, Signal::KILL).expect("it lives");
 }
 
 #[test]
