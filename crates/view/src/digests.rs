@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use wire::lex::Token;
 use wire::text::Text;
 
@@ -53,7 +54,8 @@ struct Row {
 }
 
 /// What statements have cost.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Figures {
     pub errors: u64,
     pub rows: u64,
@@ -76,7 +78,8 @@ pub struct Cost {
 }
 
 /// A row as it is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Told {
     pub digest: u64,
     pub text: Box<str>,
@@ -96,6 +99,10 @@ impl Digests {
             return Place { digest, row };
         }
         let text = normalise(text()).into();
+        self.insert(digest, text)
+    }
+
+    fn insert(&mut self, digest: u64, text: Box<str>) -> Place {
         let new = Row { digest, text, seen: true, figures: Figures::default() };
         let row = if self.rows.len() < self.rows_max {
             self.rows.push(new);
@@ -145,6 +152,17 @@ impl Digests {
             told.push(Told { digest: 0, text: "".into(), figures: self.others.clone() });
         }
         told
+    }
+
+    /// Adds what another process has counted.
+    pub fn take_in(&mut self, told: Told) {
+        let Told { digest, text, figures } = told;
+        if digest == 0 {
+            return self.others.merge(&figures);
+        }
+        let known = self.places.get(&digest).copied();
+        let row = known.unwrap_or_else(|| self.insert(digest, text).row);
+        self.rows[row as usize].figures.merge(&figures);
     }
 
     /// Has so many rows at most from now on, and at least one. The figures of those that have to go count among the

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Classes of each power of two.
 const PARTS: usize = 4;
 
@@ -12,11 +14,42 @@ const PARTS: usize = 4;
 const CLASSES: usize = 31 * PARTS;
 
 /// Durations, counted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Histogram {
+    #[serde(with = "described")]
     counts: [u64; CLASSES],
     count: u64,
     micros: u64,
+}
+
+/// Written as classes and their counts, without those that are empty.
+mod described {
+    use std::collections::BTreeMap;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::CLASSES;
+
+    pub(super) fn serialize<S: Serializer>(
+        counts: &[u64; CLASSES],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let counted = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        counted.collect::<BTreeMap<_, _>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(
+        deserializer: D,
+    ) -> Result<[u64; CLASSES], D::Error> {
+        let mut counts = [0; CLASSES];
+        for (class, count) in BTreeMap::<usize, u64>::deserialize(deserializer)? {
+            let place = counts.get_mut(class);
+            *place.ok_or_else(|| D::Error::custom("there is no such class of times"))? = count;
+        }
+        Ok(counts)
+    }
 }
 
 impl Default for Histogram {

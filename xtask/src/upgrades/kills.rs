@@ -194,7 +194,7 @@ fn taken(log: &str) -> u64 {
     lines
         .filter(is_it)
         .filter_map(|line| field(&line, "clients")?.as_u64())
-        .last()
+        .next_back()
         .unwrap_or_default()
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use sys::keeper::Keeper;
 use sys::passing::Passage;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use view::digests::Told;
 
 use crate::admin::{self, Doors, NewDoors};
 use crate::config::Listen;
@@ -249,6 +250,7 @@ impl Upgrader {
     ) {
         let (begun, limit) = (Instant::now(), self.shared.plan().limits.upgrade);
         let mut counted = Totals::default();
+        let _ = tell.send(Departure::Digests(self.digests().await));
         loop {
             let left = self.shared.clients.load(Ordering::Relaxed);
             let ended = *silence.borrow();
@@ -276,6 +278,7 @@ impl Upgrader {
             }
             tokio::time::sleep(COUNT).await;
         }
+        let _ = tell.send(Departure::Digests(self.digests().await));
         let _ = tell.send(Departure::End);
         let mut last = silence.clone();
         let is_gone =
@@ -286,6 +289,20 @@ impl Upgrader {
         }
         tracing::info!(pid, "all clients are the other Flifo's: this one ends");
         let _ = self.stages.send(Stage::Gone(pid));
+    }
+
+    /// What statements have cost at all workers, which is the other one's to tell from now on.
+    async fn digests(&self) -> Vec<Told> {
+        let mut lists = Vec::new();
+        for worker in 0..self.shared.worker_count() {
+            let told = self.shared.ask(worker, |worker| {
+                let told = worker.tally.digests();
+                worker.tally.reset_digests();
+                told
+            });
+            lists.extend(told.await);
+        }
+        view::digests::join(lists)
     }
 
     /// What all workers have counted.

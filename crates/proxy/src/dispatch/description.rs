@@ -19,6 +19,7 @@ use engine::pin::Pin;
 use engine::rights::PreparedChanges;
 use engine::session::Session;
 use serde::{Deserialize, Serialize};
+use view::digests::Told;
 use wire::Capabilities;
 
 use crate::cluster::servers::{Server, Servers};
@@ -180,6 +181,8 @@ pub(crate) enum Departure {
     Secret(Bequest),
     /// What was counted since that was last told.
     Count(Totals),
+    /// What statements have cost.
+    Digests(Vec<Told>),
     /// Nothing more comes.
     End,
 }

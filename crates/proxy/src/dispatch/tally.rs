@@ -141,6 +141,13 @@ impl Tally {
         }
     }
 
+    /// Adds what another Flifo has counted.
+    pub(crate) fn take_in(&self, told: Vec<Told>) {
+        if let Some(digests) = &mut *self.digests.borrow_mut() {
+            told.into_iter().for_each(|told| digests.take_in(told));
+        }
+    }
+
     pub(crate) fn digests(&self) -> Vec<Told> {
         self.digests.borrow().as_ref().map(Digests::told).unwrap_or_default()
     }

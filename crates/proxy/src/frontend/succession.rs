@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sys::identity::Watched;
 use sys::passing::{Delivery, Passage};
+use view::digests::Told;
 use wire::auth::Secret;
 
 use crate::dispatch::description::{Departure, FORM, Reception};
@@ -75,12 +76,14 @@ enum Kind {
     Refused,
     /// What the old one has counted since it last told that.
     Count,
+    /// What statements have cost there.
+    Digests,
     /// All that the old one had is gone.
     End,
 }
 
 impl Kind {
-    const ALL: [(Self, u8); 11] = [
+    const ALL: [(Self, u8); 12] = [
         (Self::Greeting, b'H'),
         (Self::Ready, b'R'),
         (Self::Go, b'G'),
@@ -91,6 +94,7 @@ impl Kind {
         (Self::Taken, b'T'),
         (Self::Refused, b'N'),
         (Self::Count, b'S'),
+        (Self::Digests, b'D'),
         (Self::End, b'E'),
     ];
 }
@@ -249,6 +253,10 @@ impl Conversation {
                     let frame = Head::new(Kind::Count).frame(&serde_json::to_vec(&counted)?);
                     self.0.send(&frame, &[])?;
                 }
+                Departure::Digests(told) => {
+                    let frame = Head::new(Kind::Digests).frame(&serde_json::to_vec(&told)?);
+                    self.0.send(&frame, &[])?;
+                }
                 Departure::End => return self.say(Kind::End),
             }
         }
@@ -384,6 +392,10 @@ impl Predecessor {
                 }
                 Kind::Count => match self::body::<Totals>(&bytes) {
                     Ok(totals) => shared.have_done(0, move |worker| worker.counters.add(&totals)),
+                    Err(_) => break false,
+                },
+                Kind::Digests => match self::body::<Vec<Told>>(&bytes) {
+                    Ok(told) => shared.have_done(0, move |worker| worker.tally.take_in(told)),
                     Err(_) => break false,
                 },
                 Kind::End => break false,

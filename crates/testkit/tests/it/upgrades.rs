@@ -91,6 +91,13 @@ impl Scene {
         row.map_or(0, |row| row[1].parse().expect("a number"))
     }
 
+    /// How often statements ran whose digest begins so.
+    fn count_of(&self, digest: &str) -> u64 {
+        let rows = self.console().query("SHOW FULL DIGESTS").expect("figures");
+        let it = rows.iter().filter(|row| row[1].starts_with(digest));
+        it.map(|row| row[2].parse::<u64>().expect("a number")).sum()
+    }
+
     /// Another Flifo takes over. How many clients were left.
     fn upgrade(&self) -> (Successor, u64) {
         let mut command = Command::new(flifo::program());
@@ -143,6 +150,8 @@ fn sessions_go_on_in_the_flifo_that_takes_over() {
     }
     let ids: Vec<_> = [&mut *idle, &mut passed].map(|it| one(it, "SELECT CONNECTION_ID()")).into();
     let statements = scene.counted("statements");
+    let counts = scene.count_of("INSERT INTO t");
+    assert!(counts > 0);
 
     let (first, left) = scene.upgrade();
     assert_eq!(left, 0);
@@ -170,6 +179,7 @@ fn sessions_go_on_in_the_flifo_that_takes_over() {
     let idle = pooled.last_mut().unwrap();
     let now: Vec<_> = [idle, &mut passed].map(|it| one(it, "SELECT CONNECTION_ID()")).into();
     assert_eq!(now, ids);
+    assert_eq!(scene.count_of("INSERT INTO t"), counts, "figures of statements go on");
     assert!(scene.counted("statements") > statements, "what is counted goes on");
     assert!(second.lives() && !scene.flifo.log().contains("panicked"), "{}", scene.flifo.log());
 }
