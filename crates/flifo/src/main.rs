@@ -61,6 +61,11 @@ fn run(arguments: Run) -> u8 {
     let predecessor = match std::env::var_os(keeper::SUCCEEDS) {
         Some(_) => match predecessor() {
             Ok(predecessor) => Some(predecessor),
+            // It was killed before it has said anything. If it lives nevertheless, its addresses are in use.
+            Err(SuccessionError::Ended | SuccessionError::Io(_)) => {
+                complain("the Flifo that was to hand over has ended: this one begins anew");
+                None
+            }
             Err(error) => {
                 complain(format_args!("no Flifo is taken over from: {error}"));
                 return UNAVAILABLE;

@@ -4,6 +4,7 @@
 //! not yet taken as well; no transaction is done twice or by half; the one that is left serves new clients.
 
 use std::collections::BTreeSet;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -236,7 +237,8 @@ fn work(scene: &Scene, at: usize, own: &AtWork, stop: &AtomicBool) -> Result<()>
     let user = if at % 5 == 4 { "passed" } else { "pooled" };
     let mut count = 0;
     while !stop.load(Relaxed) {
-        let Ok(mut client) = login(scene.port, user) else {
+        // None listens for a moment where one was killed before it had given anything away.
+        let Ok(mut client) = reach(scene.port).and_then(|()| login(scene.port, user)) else {
             thread::sleep(Duration::from_millis(5));
             continue;
         };
@@ -337,8 +339,8 @@ impl Scene {
     }
 
     fn serves(&self) -> bool {
-        let answers =
-            || login(self.port, "pooled").ok().is_some_and(|mut it| it.query("SELECT 1").is_ok());
+        let client = || reach(self.port).and_then(|()| login(self.port, "pooled"));
+        let answers = || client().is_ok_and(|mut client| client.query("SELECT 1").is_ok());
         self.console().is_some() && answers()
     }
 
@@ -354,6 +356,12 @@ impl Scene {
         let rows = self.console().context("the console")?.query("SHOW CLIENTS")?;
         Ok(rows.into_iter().map(|mut row| row.swap_remove(0)).collect())
     }
+}
+
+/// Whether the port is listened on at all.
+fn reach(port: u16) -> Result<()> {
+    TcpStream::connect(("127.0.0.1", port))?;
+    Ok(())
 }
 
 fn config_of(flifo: &Flifo) -> String {
