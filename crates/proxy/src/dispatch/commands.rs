@@ -8,7 +8,7 @@ use std::rc::Rc;
 use engine::classes::ClassId;
 use engine::counts::{Asked, Finds};
 use engine::insert_id::InsertId;
-use engine::intent::{Ends, Intent, Moves, Sets, Trait};
+use engine::intent::{Digest, Ends, Intent, Moves, Sets, Trait};
 use engine::kept::Format;
 use engine::pin::Pin;
 use engine::rights::{Change, PreparedChanges};
@@ -40,6 +40,7 @@ use crate::dispatch::pins;
 use crate::dispatch::prepared;
 use crate::dispatch::query_rewrite::{self, QueryPacket};
 use crate::dispatch::reset_connection;
+use crate::dispatch::ruled::{self, AfterRules, Comes};
 use crate::dispatch::states::ClientState;
 use crate::dispatch::wanted;
 use crate::dispatch::worker::Worker;
@@ -149,6 +150,14 @@ fn pass_through(
             };
             let mut query = QueryPacket::new(client, text_at, packet);
             let is_query = opcode == Some(Opcode::Query);
+            if worker.ruled.is_on() {
+                let comes = if is_query { Comes::AsQuery } else { Comes::ToBePrepared };
+                let digest = Digest::of(query.text());
+                match ruled::see_text(worker, client, command, &mut query, digest, comes) {
+                    AfterRules::GoesOn(goes_on) => command = goes_on,
+                    AfterRules::Over => return,
+                }
+            }
             if has_own_id
                 && is_query
                 && let Some(order) = kill_orders::read_order(worker, client, query.text())
@@ -276,16 +285,32 @@ fn text(
     }
     let text_at = query_rewrite::text_at(client, Some(opcode), packet);
     let (Some(text_at), false) = (text_at, client.input.is_part()) else {
+        if worker.ruled.is_on() {
+            match ruled::see_unreadable(worker, client, command) {
+                AfterRules::GoesOn(goes_on) => command = goes_on,
+                AfterRules::Over => return,
+            }
+        }
         return enter_kept(worker, client, command, packet, Pin::Unreadable);
     };
     let mut query = QueryPacket::new(client, text_at, packet);
     let mut intent = worker.readings.borrow_mut().read(query.text());
+    if worker.ruled.is_on() {
+        let comes = if is_prepare { Comes::ToBePrepared } else { Comes::AsQuery };
+        match ruled::see_text(worker, client, command, &mut query, intent.digest, comes) {
+            AfterRules::GoesOn(goes_on) => command = goes_on,
+            AfterRules::Over => return,
+        }
+        if query.is_other() {
+            intent = worker.readings.borrow_mut().read(query.text());
+        }
+    }
     if is_prepare && intent.has(Trait::AsksGtid) {
         // It is asked of the backend that executes it.
         intent.pin.get_or_insert(Pin::SessionVariable);
     }
     if !is_prepare {
-        if earlier::is_due(worker, client, intent) {
+        if earlier::is_due(worker, client, intent, &command) {
             return answer::hold(worker, client, command, query.packet(), Awaits::Backend);
         }
         command.begun = worker.tally.ask(intent.digest, query.text());
@@ -470,6 +495,12 @@ fn prepared(
     // A backend that is kept for good may have been told messages, too.
     let may_yield = session.diagnostics() == Diagnostics::Marked || session.can_yield();
     drop(session);
+    if worker.ruled.is_on() && matches!(opcode, Opcode::StmtExecute | Opcode::StmtBulkExecute) {
+        match execute_by_rules(worker, client, command, packet, &source) {
+            AfterRules::GoesOn(goes_on) => command = goes_on,
+            AfterRules::Over => return,
+        }
+    }
     if intent.has(Trait::Kill) && opcode == Opcode::StmtExecute {
         let lexed = Lexed::default();
         let text = lexed.text(&source.text, source.dialect);
@@ -478,7 +509,10 @@ fn prepared(
             return kill_orders::send_order(worker, client, command, &packet, order);
         }
     }
-    if opcode == Opcode::StmtExecute && may_yield && earlier::is_due(worker, client, intent) {
+    if opcode == Opcode::StmtExecute
+        && may_yield
+        && earlier::is_due(worker, client, intent, &command)
+    {
         return answer::hold(worker, client, command, packet, Awaits::Backend);
     }
     command.facts.in_hand = Some(InHand::new(opcode, id));
@@ -504,6 +538,25 @@ fn prepared(
         }
         _ => enter(worker, client, command, packet),
     }
+}
+
+/// Rules look at an execution: at the text as the client has written it.
+fn execute_by_rules(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Box<Command>,
+    packet: &[u8],
+    source: &Source,
+) -> AfterRules {
+    let lexed = Lexed::default();
+    let (text, digest) = match &source.original {
+        Some(original) => {
+            let text = lexed.text(original, source.dialect);
+            (text, Digest::of(text))
+        }
+        None => (lexed.text(&source.text, source.dialect), source.intent.digest),
+    };
+    ruled::see_execute(worker, client, command, packet, digest, text)
 }
 
 /// A prepared statement is executed.
