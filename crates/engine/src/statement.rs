@@ -12,6 +12,7 @@ pub mod kind;
 pub mod part;
 pub mod pattern;
 mod reading;
+pub mod room;
 pub mod rule;
 pub mod rules;
 pub mod tables;

@@ -60,6 +60,7 @@ pub(crate) mod reset_connection;
 pub(crate) mod resume;
 pub(crate) mod rights;
 pub(crate) mod route;
+pub(crate) mod rule_waits;
 pub(crate) mod ruled;
 pub(crate) mod ruled_rows;
 pub(crate) mod session_reset;

@@ -132,6 +132,8 @@ pub struct RuleActs {
     pub class: Option<String>,
     pub rate: Option<RuleRate>,
     pub delay: Option<Duration>,
+    /// So many at once.
+    pub at_once: Option<u32>,
 }
 
 /// The error that a client is told.
@@ -214,6 +216,7 @@ impl RuleActs {
             ("class", self.class.is_some()),
             ("rate", self.rate.is_some()),
             ("delay", self.delay.is_some()),
+            ("at_once", self.at_once.is_some()),
         ];
         acts.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
     }

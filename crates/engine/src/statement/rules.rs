@@ -13,6 +13,7 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::bucket::Buckets;
 use super::edit::Edit;
+use super::room::RuleRoom;
 use super::rule::{Condition, Rule, RuleRate, Then};
 use super::window::WeekMinute;
 
@@ -35,6 +36,7 @@ pub struct ReadyRule {
     pub edits: Vec<Edit>,
     pub counts: Arc<RuleCounts>,
     buckets: Arc<Mutex<Buckets>>,
+    pub room: Arc<RuleRoom>,
     /// What must hold, each by the name of a configuration.
     pub(super) conditions: Vec<(&'static str, Node)>,
     pub(super) label: Option<usize>,
@@ -173,11 +175,13 @@ impl Rules {
             let before = earlier.and_then(|it| it.named(&rule.name));
             let counts = before.map(|it| Arc::clone(&it.counts));
             let buckets = before.map(|it| Arc::clone(&it.buckets));
+            let room = before.map(|it| Arc::clone(&it.room));
             ready.push(ReadyRule {
                 rule: rule.clone(),
                 edits: edits(rule)?,
                 counts: counts.unwrap_or_default(),
                 buckets: buckets.unwrap_or_default(),
+                room: room.unwrap_or_default(),
                 conditions,
                 label: rule.label.as_ref().map(&mut label_of),
                 leads,

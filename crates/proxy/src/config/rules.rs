@@ -78,6 +78,11 @@ const KEYS: &[(&str, &str)] = &[
     ),
     ("delay", "The statement waits for so long first, unless its client is in a transaction."),
     (
+        "at_once",
+        "So many of its statements at once, in all workers together. Others wait, at most for `limits.wait`; a client in a \
+         transaction does not.",
+    ),
+    (
         "then",
         "`\"next\"`, `\"stop\"` or `\"jump LABEL\"`. By default `\"stop\"` where the rule routes, refuses or answers, else `\"next\"`.",
     ),

@@ -72,14 +72,14 @@ pub(crate) enum Awaits {
     Messages,
     /// The same, and the session has begun anew then.
     Reset,
-    /// Until the delay of a rule is over; then it is read again.
-    Delay,
+    /// Until a rule lets it go on; then it is read again.
+    Rule,
 }
 
 impl Awaits {
     /// Whether the command is read again when that has come.
     pub(crate) const fn reads_again(self) -> bool {
-        matches!(self, Self::Backend | Self::Messages | Self::Reset | Self::Delay)
+        matches!(self, Self::Backend | Self::Messages | Self::Reset | Self::Rule)
     }
 }
 

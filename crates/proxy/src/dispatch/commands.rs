@@ -10,6 +10,7 @@ use engine::counts::{Asked, Finds};
 use engine::insert_id::InsertId;
 use engine::intent::{Digest, Ends, Intent, Moves, Sets, Trait};
 use engine::kept::Format;
+use engine::kill::Scope;
 use engine::pin::Pin;
 use engine::rights::{Change, PreparedChanges};
 use engine::session::facts::{Facts, InHand, Leaves, Reads};
@@ -40,7 +41,8 @@ use crate::dispatch::pins;
 use crate::dispatch::prepared;
 use crate::dispatch::query_rewrite::{self, QueryPacket};
 use crate::dispatch::reset_connection;
-use crate::dispatch::ruled::{self, AfterRules, Comes};
+use crate::dispatch::rule_waits::AfterRules;
+use crate::dispatch::ruled::{self, Comes};
 use crate::dispatch::states::ClientState;
 use crate::dispatch::wanted;
 use crate::dispatch::worker::Worker;
@@ -495,24 +497,19 @@ fn prepared(
     // A backend that is kept for good may have been told messages, too.
     let may_yield = session.diagnostics() == Diagnostics::Marked || session.can_yield();
     drop(session);
-    if worker.ruled.is_on() && matches!(opcode, Opcode::StmtExecute | Opcode::StmtBulkExecute) {
-        match execute_by_rules(worker, client, command, packet, &source) {
-            AfterRules::GoesOn(goes_on) => command = goes_on,
-            AfterRules::Over => return,
-        }
+    let executes = opcode == Opcode::StmtExecute;
+    if worker.ruled.is_on() && (executes || opcode == Opcode::StmtBulkExecute) {
+        let after = execute_by_rules(worker, client, command, packet, &source);
+        let AfterRules::GoesOn(goes_on) = after else { return };
+        command = goes_on;
     }
-    if intent.has(Trait::Kill) && opcode == Opcode::StmtExecute {
-        let lexed = Lexed::default();
-        let text = lexed.text(&source.text, source.dialect);
-        if let Some(order) = kill_orders::read_order(worker, client, text) {
-            let packet = prepared::as_query(client, &source.text);
-            return kill_orders::send_order(worker, client, command, &packet, order);
-        }
-    }
-    if opcode == Opcode::StmtExecute
-        && may_yield
-        && earlier::is_due(worker, client, intent, &command)
+    if intent.has(Trait::Kill)
+        && executes
+        && let Some((packet, order)) = prepared_order(worker, client, &source)
     {
+        return kill_orders::send_order(worker, client, command, &packet, order);
+    }
+    if executes && may_yield && earlier::is_due(worker, client, intent, &command) {
         return answer::hold(worker, client, command, packet, Awaits::Backend);
     }
     command.facts.in_hand = Some(InHand::new(opcode, id));
@@ -531,13 +528,29 @@ fn prepared(
             execute(worker, client, command, packet, &source, is_unread)
         }
         Opcode::StmtSendLongData => {
-            let kept = KeptOnBackend { long_data: true, ..kept };
-            client.session.borrow_mut().statements.keep(id, kept);
-            worker.hold(client, Pin::LongData, source.intent.digest);
+            keep_piece(worker, client, KeptOnBackend { long_data: true, ..kept }, (id, &source));
             enter(worker, client, command, packet)
         }
         _ => enter(worker, client, command, packet),
     }
+}
+
+/// A piece of a parameter is kept with a statement.
+fn keep_piece(worker: &Worker, client: &Client, kept: KeptOnBackend, (id, of): (u32, &Source)) {
+    client.session.borrow_mut().statements.keep(id, kept);
+    worker.hold(client, Pin::LongData, of.intent.digest);
+}
+
+/// The order that a `KILL` statement gives which was prepared with this text, and the same as a query.
+fn prepared_order(
+    worker: &Worker,
+    client: &Client,
+    source: &Source,
+) -> Option<(Vec<u8>, (Scope, u32))> {
+    let lexed = Lexed::default();
+    let text = lexed.text(&source.text, source.dialect);
+    let order = kill_orders::read_order(worker, client, text)?;
+    Some((prepared::as_query(client, &source.text), order))
 }
 
 /// Rules look at an execution: at the text as the client has written it.

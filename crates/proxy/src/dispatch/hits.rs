@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::classes::ClassId;
 use engine::statement::judge::Judge;
+use engine::statement::room::{RuleRoom, RuleWaiter};
 use engine::statement::rules::Rules;
 use engine::statement::window::WeekMinute;
 
@@ -23,8 +24,14 @@ pub(crate) struct Ruled {
     pub(crate) since: Instant,
     pub(crate) class: Option<ClassId>,
     pub(crate) way: Option<RuleWay>,
-    /// Tells this delay from any other; 0: it was not delayed.
-    pub(crate) delay: u64,
+    /// Tells this wait from any other; 0: it does not wait.
+    pub(crate) wait: u64,
+    /// What ends the wait.
+    pub(crate) timer: Option<Timer>,
+    /// The place that it waits for.
+    pub(crate) line: Option<(Arc<RuleRoom>, RuleWaiter)>,
+    /// Its places under rules that let only so many run at once.
+    pub(crate) permits: Vec<Permit>,
     /// The text that was prepared, if rules have made another one of it.
     pub(crate) original: Option<Box<[u8]>>,
 }
@@ -37,8 +44,37 @@ pub(crate) enum RuleWay {
     To(ServerId),
 }
 
+/// A task that ends with what it is for.
+pub(crate) struct Timer(pub(crate) tokio::task::JoinHandle<()>);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A place under a rule, which the next command gets when this one is over.
+pub(crate) struct Permit {
+    pub(crate) room: Arc<RuleRoom>,
+    pub(crate) pass_on: Arc<PassOn>,
+}
+
+/// Gives a place to a command that waits.
+pub(crate) type PassOn = dyn Fn(Arc<RuleRoom>, RuleWaiter) + Send + Sync;
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(next) = self.room.leave() {
+            (self.pass_on)(Arc::clone(&self.room), next);
+        }
+    }
+}
+
 impl Drop for Ruled {
     fn drop(&mut self) {
+        if let Some((room, waiter)) = self.line.take() {
+            room.give_up(waiter);
+        }
         let took = crate::worker::clock::now().saturating_duration_since(self.since);
         for ready in self.hit.iter().filter_map(|at| self.rules.get(*at)) {
             ready.counts.add_time(took);
@@ -53,7 +89,7 @@ pub(crate) struct WorkerRules {
     pub(crate) judge: RefCell<Option<Judge>>,
     /// What was said of the command that is being read again.
     pub(crate) carried: Cell<Option<Box<Ruled>>>,
-    delays: Cell<u64>,
+    waits: Cell<u64>,
     /// When the machine's clock was read, what it said in seconds, and how far local time is from that.
     clock: Cell<Option<(Instant, i64, i64)>>,
 }
@@ -80,9 +116,9 @@ impl WorkerRules {
         self.is_on.get()
     }
 
-    pub(crate) fn next_delay(&self) -> u64 {
-        self.delays.set(self.delays.get() + 1);
-        self.delays.get()
+    pub(crate) fn next_wait(&self) -> u64 {
+        self.waits.set(self.waits.get() + 1);
+        self.waits.get()
     }
 
     /// The time of the week, by the clock of this place and in UTC.

@@ -21,19 +21,13 @@ use wire::text::Text;
 
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
-use crate::dispatch::command::{Awaits, Command};
+use crate::dispatch::command::Command;
 use crate::dispatch::hits::{RuleWay, Ruled, joined};
 use crate::dispatch::query_rewrite::QueryPacket;
+use crate::dispatch::rule_waits::{self, AfterRules, carry};
 use crate::dispatch::ruled_rows;
-use crate::dispatch::worker::{Mail, Worker};
+use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
-
-/// What becomes of a command.
-pub(crate) enum AfterRules {
-    GoesOn(Box<Command>),
-    /// It was answered, or waits.
-    Over,
-}
 
 /// How a statement came.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +47,11 @@ pub(crate) fn see_text(
     comes: Comes,
 ) -> AfterRules {
     if let Some(carried) = worker.ruled.carried.take() {
-        return AfterRules::GoesOn(carry(command, carried));
+        let command = carry(command, carried);
+        return match comes {
+            Comes::ToBePrepared => AfterRules::GoesOn(command),
+            _ => rule_waits::enter_rooms(worker, client, command, query.packet()),
+        };
     }
     let text = Some(query.text()).filter(|_| !client.input.is_part());
     let Some((rules, hit)) = judge(worker, client, digest, text) else {
@@ -98,8 +96,11 @@ pub(crate) fn see_text(
             return AfterRules::Over;
         }
     }
-    let delay = delay(&rules, &ruled, comes);
-    hold_or_go(worker, client, command, ruled, delay, query.packet())
+    if comes == Comes::ToBePrepared {
+        return AfterRules::GoesOn(carry(command, ruled));
+    }
+    let delay = delay(&rules, &ruled);
+    rule_waits::delay(worker, client, command, ruled, delay, query.packet())
 }
 
 /// Rules look at the execution of a prepared statement, of which this is the text as it was prepared.
@@ -112,15 +113,15 @@ pub(crate) fn see_execute(
     text: Text<'_>,
 ) -> AfterRules {
     if let Some(carried) = worker.ruled.carried.take() {
-        return AfterRules::GoesOn(carry(command, carried));
+        return rule_waits::enter_rooms(worker, client, carry(command, carried), packet);
     }
     let Some((rules, hit)) = judge(worker, client, digest, Some(text)) else {
         return AfterRules::GoesOn(command);
     };
     match begin(worker, client, &rules, &hit, digest, Comes::Prepared) {
         Ok(ruled) => {
-            let delay = delay(&rules, &ruled, Comes::Prepared);
-            hold_or_go(worker, client, command, ruled, delay, packet)
+            let delay = delay(&rules, &ruled);
+            rule_waits::delay(worker, client, command, ruled, delay, packet)
         }
         Err(fault) => {
             answer::refuse(worker, client, command, &fault);
@@ -191,7 +192,10 @@ fn begin(
         since: now,
         class: None,
         way: None,
-        delay: 0,
+        wait: 0,
+        timer: None,
+        line: None,
+        permits: Vec::new(),
         original: None,
     });
     let mut routed = None;
@@ -224,13 +228,6 @@ fn begin(
         stays(worker, client, way, ready)?;
     }
     Ok(ruled)
-}
-
-/// Puts what rules have said to a command.
-fn carry(mut command: Box<Command>, ruled: Box<Ruled>) -> Box<Command> {
-    command.class = ruled.class.or(command.class);
-    command.rare().ruled = Some(ruled);
-    command
 }
 
 fn told(ready: &ReadyRule, why: &str) -> String {
@@ -335,44 +332,9 @@ fn edited<'r>(
 }
 
 /// How long a command waits first: as long as the rule says that has it wait longest.
-fn delay(rules: &Rules, ruled: &Ruled, comes: Comes) -> Option<Duration> {
+fn delay(rules: &Rules, ruled: &Ruled) -> Option<Duration> {
     let acts = ruled.hit.iter().filter_map(|at| rules.get(*at)).map(|ready| &ready.rule.acts);
-    acts.filter_map(|acts| acts.delay).max().filter(|_| comes != Comes::ToBePrepared)
-}
-
-/// The command goes on, or waits until its delay is over and is read again then.
-fn hold_or_go(
-    worker: &Rc<Worker>,
-    client: &Rc<Client>,
-    command: Box<Command>,
-    mut ruled: Box<Ruled>,
-    delay: Option<Duration>,
-    packet: &[u8],
-) -> AfterRules {
-    // Others may wait for what such a client has; and what comes in pieces cannot be kept.
-    let may_wait = !client.session.borrow().may_hold_locks() && !client.input.is_part();
-    let Some(delay) = delay.filter(|_| may_wait) else {
-        return AfterRules::GoesOn(carry(command, ruled));
-    };
-    let number = worker.ruled.next_delay();
-    ruled.delay = number;
-    answer::hold(worker, client, carry(command, ruled), packet, Awaits::Delay);
-    let (worker, client) = (Rc::clone(worker), Rc::downgrade(client));
-    tokio::task::spawn_local(async move {
-        tokio::time::sleep(delay).await;
-        let Some(client) = client.upgrade() else { return };
-        let waits = client.current.borrow().as_ref().is_some_and(|command| {
-            command
-                .rare
-                .as_ref()
-                .and_then(|rare| rare.ruled.as_ref())
-                .is_some_and(|it| it.delay == number)
-        });
-        if waits {
-            worker.shared.mail(worker.index, Mail::Resume(client.id));
-        }
-    });
-    AfterRules::Over
+    acts.filter_map(|acts| acts.delay).max()
 }
 
 /// Answers a query in the server's place.

@@ -52,6 +52,11 @@ delay = "50ms"
 match.table = "late_t"
 
 [[rules]]
+name = "two"
+at_once = 2
+match.digest_matches = "sleep"
+
+[[rules]]
 name = "no report in a transaction"
 refuse = true
 match = { in_transaction = true, tag = { kind = "report" } }
@@ -164,6 +169,7 @@ fn statements_are_refused_answered_and_rewritten() {
         look_as(&scene, user);
         prepare_as(&scene, user);
     }
+    wait_in_line(&scene);
     let mut console = scene.console();
     let rows = console.query("SELECT name, hits, last_hit_seconds FROM rules").unwrap();
     let hits = |name: &str| -> u64 {
@@ -182,6 +188,37 @@ fn statements_are_refused_answered_and_rewritten() {
     let counted = "SELECT hits FROM stats_mysql_query_rules WHERE rule_id = 7";
     assert_eq!(console.query(counted).unwrap(), [["6"]]);
     scene.end();
+}
+
+/// Never more than two run, and all of them do.
+fn wait_in_line(scene: &Scene) {
+    let most = std::thread::scope(|scope| {
+        let sleep = |user: &'static str| {
+            scope.spawn(move || {
+                let mut client = connect(scene, user);
+                for _ in 0..3 {
+                    assert_eq!(client.query("SELECT SLEEP(0.2)").unwrap(), [["0"]]);
+                }
+            })
+        };
+        let sleepers: Vec<_> = ["app", "app", "app", "report", "report"].map(sleep).into();
+        let mut most = 0;
+        let text =
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
+        while sleepers.iter().any(|sleeper| !sleeper.is_finished()) {
+            let running = scene.server.sql(text).expect("a count");
+            most =
+                most.max(running.lines().last().expect("a row").parse::<u32>().expect("a count"));
+        }
+        most
+    });
+    assert!((1..=2).contains(&most), "{most} at once");
+    // A client in a transaction does not wait, and one that leaves takes no place with it.
+    let mut holder = connect(scene, "app");
+    holder.query("BEGIN").unwrap();
+    holder.query("INSERT INTO late_t VALUES (2)").unwrap();
+    assert_eq!(holder.query("SELECT SLEEP(0)").unwrap(), [["0"]]);
+    holder.query("ROLLBACK").unwrap();
 }
 
 #[test]
@@ -211,7 +248,7 @@ fn other_rules_are_in_force_with_the_next_statement() {
     let none = |text: &str| text.split("[[rules]]").next().unwrap().to_owned();
     let told = scene.reload(none);
     let rules = told.iter().filter(|(name, _)| name.starts_with("rules."));
-    assert_eq!(rules.count(), 10, "{told:?}");
+    assert_eq!(rules.count(), 11, "{told:?}");
     assert_eq!(execute(&mut fake, moved, 1), Ok(1), "it was prepared so");
     assert_eq!(client.query("SELECT 'pong'").unwrap(), [["pong"]]);
     scene.end();

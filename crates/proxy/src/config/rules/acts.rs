@@ -29,6 +29,7 @@ pub(super) fn read(
         "route" => acts.route = route(value, reader),
         "class" => acts.class = reader.text(value, "rules.class").map(str::to_owned),
         "rate" => acts.rate = rate(value, reader),
+        "at_once" => acts.at_once = reader.number(value, "rules.at_once", 1..=100_000),
         "delay" => {
             let range = Duration::from_millis(1)..=Duration::from_secs(60);
             acts.delay = reader.duration(value, "rules.delay", range);
