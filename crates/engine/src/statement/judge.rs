@@ -104,24 +104,25 @@ impl Judge {
         text: Option<Text<'_>>,
         moment: &Moment,
     ) -> Ruling {
-        let rules = Arc::clone(&self.rules);
         let (view, answers) = self.view(session);
-        let Some(text) = text else { return unreadable(&rules, &answers, moment) };
-        match self.program(view, &answers, digest.hash(), text) {
+        let Some(text) = text else { return unreadable(&self.rules, &answers, moment) };
+        let program = self.program(view, &answers, digest.hash(), text);
+        let rules = &self.rules;
+        match program {
             Program::Fixed(hit) if hit.is_empty() => Ruling::Silent,
             Program::Fixed(hit) => Ruling::One(hit),
             Program::Open(open, of_digest) => {
-                let Some(parts) = parts(text) else { return unreadable(&rules, &answers, moment) };
+                let Some(parts) = parts(text) else { return unreadable(rules, &answers, moment) };
                 let part = parts.first().map(|part| (&*of_digest, part));
-                let asked = Asked::new(&rules, &answers, part, moment);
-                Ruling::of(walk(&rules, open.iter().copied(), &asked))
+                let asked = Asked::new(rules, &answers, part, moment);
+                Ruling::of(walk(rules, open.iter().copied(), &asked))
             }
             Program::Several => {
-                let Some(parts) = parts(text) else { return unreadable(&rules, &answers, moment) };
+                let Some(parts) = parts(text) else { return unreadable(rules, &answers, moment) };
                 let one = |part: &Part<'_>| -> Rc<[usize]> {
                     let of_digest = rules.ask_digest(part, part.digest().hash());
-                    let asked = Asked::new(&rules, &answers, Some((&of_digest, part)), moment);
-                    walk(&rules, 0..rules.rules.len(), &asked).into()
+                    let asked = Asked::new(rules, &answers, Some((&of_digest, part)), moment);
+                    walk(rules, 0..rules.rules.len(), &asked).into()
                 };
                 let hit: Vec<_> = parts.iter().map(one).collect();
                 match hit.iter().all(|hit| hit.is_empty()) {
@@ -129,7 +130,7 @@ impl Judge {
                     false => Ruling::Several(hit),
                 }
             }
-            Program::Unreadable => unreadable(&rules, &answers, moment),
+            Program::Unreadable => unreadable(rules, &answers, moment),
         }
     }
 

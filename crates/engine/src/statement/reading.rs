@@ -145,8 +145,8 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// A statement's text with `?` for each literal, each value to be bound and each list of them, and whether there is more
-/// of it.
+/// A statement's text with `?` for each literal, each value to be bound and each list of them, `@?` for each variable of
+/// its session, and whether there is more of it.
 pub(super) fn digest_text(part: &Part<'_>) -> (Vec<u8>, bool) {
     let (mut out, mut end, mut after_literal) = (Vec::new(), 0, false);
     for at in 0..part.len() {
@@ -162,7 +162,12 @@ pub(super) fn digest_text(part: &Part<'_>) -> (Vec<u8>, bool) {
             out.push(b' ');
         }
         let piece = part.bytes().get(start..end).unwrap_or_default();
-        out.extend_from_slice(if is_literal { b"?" } else { piece });
+        out.extend_from_slice(match token {
+            _ if is_literal => b"?",
+            // All of them have one digest.
+            Token::UserVariable(_) => b"@?",
+            _ => piece,
+        });
         if out.len() > DIGEST_TEXT_MAX {
             return (out, true);
         }
@@ -187,6 +192,7 @@ pub fn comparable(part: &Part<'_>) -> Vec<u8> {
         let piece = part.bytes().get(start..end).unwrap_or_default();
         match token {
             _ if is_literal => out.push(b'?'),
+            Token::UserVariable(_) => out.extend_from_slice(b"@?"),
             Token::Word(word) => out.extend(word.to_ascii_uppercase()),
             _ => out.extend_from_slice(piece),
         }

@@ -103,6 +103,8 @@ fn conditions_match_what_they_name() {
             true,
         ),
         (Condition::DigestMatches("secret".into()), "SELECT 'secret'", false),
+        (Condition::DigestMatches("secret".into()), "SELECT @secret", false),
+        (digest("SELECT @a"), "SELECT @b", true),
         (Condition::TextMatches("secret".into()), "SELECT 'secret'", true),
         (Condition::TextMatches("^select".into()), " SELECT 1", true),
         (Condition::Tag("app".into(), name("bill%")), "SELECT 1 /* app='billing' */", true),

@@ -86,7 +86,7 @@ fn class_named(
     command: Option<Opcode>,
     packet: &[u8],
 ) -> Option<ClassId> {
-    if worker.classes().len() == 1 {
+    if !worker.has_classes.get() {
         return None;
     }
     let payload = &packet[HEADER..];

@@ -330,6 +330,8 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     /// Its gates, one for each server. A server that is new gets one when this worker meets it.
     servers: boxcar::Vec<Local>,
+    /// There are classes that a statement may name.
+    pub(crate) has_classes: Cell<bool>,
     classes: RefCell<Arc<Classes>>,
     /// Logins that Flifo decides itself, and those that the server does.
     pub(crate) logins: Rc<Logins>,
@@ -421,6 +423,7 @@ impl Worker {
             noting: Cell::new(Noting::of(&shared.plan())),
             noted: Cell::new(index as u64),
             servers: shared.cluster.servers.all().map(|it| Local::new(index, it)).collect(),
+            has_classes: Cell::new(classes.len() > 1),
             classes: RefCell::new(classes),
             logins: Logins::own(&counters.statements),
             pass_through_logins: Logins::new(shared.plan().logins_max, shared.mailboxes.len()),
@@ -483,6 +486,7 @@ impl Worker {
     /// Other classes are in force, in all gates at once.
     fn reclassify(&self) {
         let old = self.classes.replace(self.shared.cluster.classes());
+        self.has_classes.set(self.classes().len() > 1);
         self.locals().for_each(|it| it.gate.borrow_mut().adopt(it.server.classes()));
         for client in self.clients.borrow().values() {
             let session = client.session.borrow();
