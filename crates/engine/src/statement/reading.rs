@@ -163,9 +163,9 @@ pub(super) fn digest_text(part: &Part<'_>) -> (Vec<u8>, bool) {
         }
         let piece = part.bytes().get(start..end).unwrap_or_default();
         out.extend_from_slice(match token {
-            _ if is_literal => b"?",
+            _ if is_literal => &b"?"[..],
             // All of them have one digest.
-            Token::UserVariable(_) => b"@?",
+            Token::UserVariable(_) => &b"@?"[..],
             _ => piece,
         });
         if out.len() > DIGEST_TEXT_MAX {

@@ -528,7 +528,7 @@ fn prepared(
             execute(worker, client, command, packet, &source, is_unread)
         }
         Opcode::StmtSendLongData => {
-            keep_piece(worker, client, KeptOnBackend { long_data: true, ..kept }, (id, &source));
+            keep_piece(worker, client, KeptOnBackend { long_data: true, ..kept }, (id, &*source));
             enter(worker, client, command, packet)
         }
         _ => enter(worker, client, command, packet),
