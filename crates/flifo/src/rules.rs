@@ -13,7 +13,7 @@ use crate::arguments::{Recorded, RulesCommand, SessionOfRules};
 pub(crate) fn run(command: RulesCommand) -> u8 {
     match command {
         RulesCommand::Explain { config, session, statement } => {
-            explain(&config, session.asked(statement))
+            explain(&config, &session.asked(statement))
         }
         RulesCommand::Try { config, session, recorded } => try_rules(&config, &session, &recorded),
     }
@@ -39,12 +39,12 @@ fn load(config: &Path) -> Result<Plan, u8> {
     })
 }
 
-fn explain(config: &Path, asked: RulesAsked) -> u8 {
+fn explain(config: &Path, asked: &RulesAsked) -> u8 {
     let plan = match load(config) {
         Ok(plan) => plan,
         Err(status) => return status,
     };
-    match explain_by(&plan, &asked) {
+    match explain_by(&plan, asked) {
         Ok(statements) => {
             print(&statements.iter().map(lines).collect::<String>());
             OK
