@@ -46,6 +46,7 @@ pub mod session_variables;
 pub mod slots;
 pub mod source;
 pub mod spare_memory;
+pub mod statement;
 pub mod statements;
 mod sync;
 pub mod time_limits;

@@ -26,11 +26,19 @@ pub struct Source {
     pub dialect: Dialect,
     /// What the text says of sharing backends.
     pub intent: Intent,
+    /// As clients have written it, if rules have made another text of that.
+    pub original: Option<Box<[u8]>>,
     /// It is looked for with each execute. A hash that clients cannot foresee.
     hash: u64,
 }
 
 impl Source {
+    /// The same, of which clients have written another text.
+    #[must_use]
+    pub fn written_as(self, original: Option<Box<[u8]>>) -> Self {
+        Self { original, ..self }
+    }
+
     pub fn new(
         schema: Option<Rc<[u8]>>,
         text: Box<[u8]>,
@@ -40,7 +48,7 @@ impl Source {
         static SECRET: OnceLock<RandomState> = OnceLock::new();
         let hash = SECRET.get_or_init(RandomState::new).hash_one((&text, &schema));
         let intent = Intent::read(Lexed::default().text(&text, dialect));
-        Self { schema, text, settings, dialect, intent, hash }
+        Self { schema, text, settings, dialect, intent, original: None, hash }
     }
 }
 
@@ -54,20 +62,31 @@ struct Written {
     text: Box<[u8]>,
     settings: Rc<SessionVariables>,
     backslash_escapes: bool,
+    /// A Flifo without rules knows none.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::described::some_bytes"
+    )]
+    original: Option<Box<[u8]>>,
 }
 
 impl Serialize for Source {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let (schema, settings) = (self.schema.clone(), Rc::clone(&self.settings));
         let backslash_escapes = self.dialect.backslash_escapes;
-        Written { schema, text: self.text.clone(), settings, backslash_escapes }.serialize(to)
+        let original = self.original.clone();
+        Written { schema, text: self.text.clone(), settings, backslash_escapes, original }
+            .serialize(to)
     }
 }
 
 impl<'de> Deserialize<'de> for Source {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Written { schema, text, settings, backslash_escapes } = Written::deserialize(from)?;
-        Ok(Self::new(schema, text, settings, Dialect { backslash_escapes }))
+        let Written { schema, text, settings, backslash_escapes, original } =
+            Written::deserialize(from)?;
+        let new = Self::new(schema, text, settings, Dialect { backslash_escapes });
+        Ok(Self { original, ..new })
     }
 }
 
@@ -79,6 +98,7 @@ impl PartialEq for Source {
                 && self.settings.mode() == other.settings.mode()
                 && self.text == other.text
                 && self.schema == other.schema
+                && self.original == other.original
     }
 }
 
@@ -106,7 +126,8 @@ impl Sources {
     pub(crate) fn adopt(&mut self, source: &Source, interned: &mut Interned) -> Rc<Source> {
         let settings = interned.intern((*source.settings).clone());
         let text = source.text.clone();
-        self.share(Rc::new(Source::new(source.schema.clone(), text, settings, source.dialect)))
+        let new = Source::new(source.schema.clone(), text, settings, source.dialect);
+        self.share(Rc::new(Source { original: source.original.clone(), ..new }))
     }
 
     /// The source in use that is equal to this one; if there is none, this one from now on.

@@ -95,8 +95,67 @@ pub(crate) enum Command {
     /// Placement: what Flifo has changed of how threads are scheduled.
     #[command(subcommand)]
     Placement(PlacementCommand),
+    /// Rules: what they do with statements, before they are in force.
+    #[command(subcommand)]
+    Rules(RulesCommand),
     #[command(flatten)]
     Manual(Manual),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesCommand {
+    /// Tell which rules of a configuration a statement hits, why it does not hit the others, and what becomes of it.
+    #[command(after_help = RULES_STATUS)]
+    Explain {
+        /// The configuration.
+        #[arg(long, short, value_name = "FILE")]
+        config: PathBuf,
+        #[command(flatten)]
+        session: SessionOfRules,
+        /// The statement.
+        #[arg(value_name = "SQL")]
+        statement: String,
+    },
+    /// Tell what the rules of a configuration would do with statements that were recorded; nothing is done.
+    #[command(after_help = RULES_STATUS)]
+    Try {
+        /// The configuration.
+        #[arg(long, short, value_name = "FILE")]
+        config: PathBuf,
+        #[command(flatten)]
+        session: SessionOfRules,
+        #[command(flatten)]
+        recorded: Recorded,
+    },
+}
+
+/// The session that statements are taken to come from.
+#[derive(Debug, Args)]
+pub(crate) struct SessionOfRules {
+    /// Its user; without one, rules for users are not hit.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Its schema.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) schema: Option<String>,
+    /// The IP address of its client.
+    #[arg(long, value_name = "IP")]
+    pub(crate) address: Option<String>,
+    /// It is in a transaction.
+    #[arg(long)]
+    pub(crate) in_transaction: bool,
+}
+
+/// Where recorded statements are.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Recorded {
+    /// A file with a statement in each line, with its literals or with ? for each.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) digests: Option<PathBuf>,
+    /// The console of a Flifo that runs, "/path/of.sock" or "host:port": what it has counted (SHOW DIGESTS).
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) console: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -244,6 +303,10 @@ on standard error; 78 the configuration is wrong.";
 
 const HEALTH_STATUS: &str = "\
 Exit status: 0 it is well, 69 it is not, or does not answer; the reason is on standard error; 78 a wrong configuration.";
+
+const RULES_STATUS: &str = "\
+Exit status: 0 it was told; 64 wrong arguments, or a rule cannot rewrite the statement; 69 a file or a console cannot be \
+read; 78 a wrong configuration.";
 
 const RESTORE_STATUS: &str = "Exit status: 0 everything is as it was, 69 something could not be undone, or the Flifo still runs, 78 a wrong \
                               configuration";

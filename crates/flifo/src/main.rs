@@ -8,6 +8,7 @@ mod init;
 mod passed_on;
 mod placement;
 mod reload;
+mod rules;
 mod upgrade;
 
 use std::ffi::OsString;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
             health::run(config.as_deref(), http, ready, patience)
         }
         Command::Placement(command) => placement::run(command),
+        Command::Rules(command) => rules::run(command),
         Command::Manual(Manual::Man { command: Some(name) }) if passed_on::is_about(&name) => {
             passed_on::run()
         }

@@ -19,6 +19,7 @@ pub(crate) mod reload;
 pub mod remote;
 mod reset;
 mod resultset;
+pub mod rules;
 mod servers;
 mod stats;
 mod survey;

@@ -18,6 +18,7 @@ mod plan;
 mod problem;
 mod reader;
 mod reference;
+mod rules;
 mod suggest;
 #[cfg(test)]
 mod tests;

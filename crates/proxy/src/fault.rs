@@ -45,10 +45,11 @@ pub(crate) enum Kind {
     PinRefused,
     Unsupported,
     NonsenseFromServer,
+    RuleRefused,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 33] = [
+    pub(crate) const ALL: [Self; 34] = [
         Self::TooManyClients,
         Self::UserLimit,
         Self::BadHandshake,
@@ -82,6 +83,7 @@ impl Kind {
         Self::PinRefused,
         Self::Unsupported,
         Self::NonsenseFromServer,
+        Self::RuleRefused,
     ];
 
     /// MySQL's error number and SQLSTATE.
@@ -117,6 +119,7 @@ impl Kind {
             Self::CannotTell | Self::NonsenseFromServer | Self::ServerRefused => (1105, b"HY000"),
             Self::PinRefused => (1290, b"HY000"),
             Self::Unsupported => (1235, b"42000"),
+            Self::RuleRefused => (1227, b"42000"),
         }
     }
 
@@ -156,6 +159,7 @@ impl Kind {
             Self::PinRefused => "pin_refused",
             Self::Unsupported => "unsupported",
             Self::NonsenseFromServer => "nonsense_from_server",
+            Self::RuleRefused => "rule_refused",
         }
     }
 }

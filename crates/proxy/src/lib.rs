@@ -29,7 +29,7 @@ mod run;
 mod users;
 mod worker;
 
-pub use admin::{health, remote};
+pub use admin::{health, remote, rules};
 pub use backend::Address;
 pub use frontend::succession::{Predecessor, SuccessionError};
 pub use frontend::watch::rights_tables;

@@ -27,10 +27,22 @@ pub enum Command {
     Upgrade,
     /// What is counted begins at zero again: what this table shows, or all.
     Reset(Option<String>),
+    /// What a statement would be to each rule.
+    ExplainRules(RulesAsked),
     /// The schema whose tables are meant where none is named.
     Use(String),
     /// What concerns only the session of a client of the console, which has none.
     Nothing,
+}
+
+/// A statement that rules are asked about, and the session that it would come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RulesAsked {
+    pub text: String,
+    pub user: String,
+    pub schema: Option<String>,
+    pub address: Option<String>,
+    pub in_transaction: bool,
 }
 
 /// What may be done to a server.
@@ -52,8 +64,14 @@ pub enum Victim {
 
 /// Reads a statement. An error says what is wrong with it.
 pub fn read(text: &[u8]) -> Result<Command, SqlError> {
-    match Lexer::new(text, Dialect::default()).next() {
+    let mut words = Lexer::new(text, Dialect::default());
+    match words.next() {
         None => Ok(Command::Nothing),
+        Some(first)
+            if first.is_word("EXPLAIN") && words.next().is_some_and(|it| it.is_word("RULES")) =>
+        {
+            explain_rules(text).map_err(SqlError::syntax)
+        }
         Some(Token::Word(first)) if is_query(first) => {
             Query::read(&String::from_utf8_lossy(text)).map(Command::Query)
         }
@@ -87,6 +105,31 @@ fn order(text: &[u8]) -> Result<Command, Wrong> {
     };
     words.end()?;
     Ok(command)
+}
+
+/// `EXPLAIN RULES FOR 'text' [USER 'u'] [SCHEMA 's'] [ADDRESS 'a'] [IN TRANSACTION]`
+fn explain_rules(text: &[u8]) -> Result<Command, Wrong> {
+    let mut words = Words::of(text)?;
+    let mut asked = RulesAsked::default();
+    if !(words.take("EXPLAIN") && words.take("RULES") && words.take("FOR")) {
+        return Err(format!("FOR is missing{}", before(words.peek())));
+    }
+    asked.text = words.text("a statement in quotes")?;
+    loop {
+        if words.take("USER") {
+            asked.user = words.text("a user's name in quotes")?;
+        } else if words.take("SCHEMA") {
+            asked.schema = Some(words.text("a schema's name in quotes")?);
+        } else if words.take("ADDRESS") {
+            asked.address = Some(words.text("an address in quotes")?);
+        } else if words.take("IN") && words.take("TRANSACTION") {
+            asked.in_transaction = true;
+        } else {
+            break;
+        }
+    }
+    words.end()?;
+    Ok(Command::ExplainRules(asked))
 }
 
 fn reset(words: &mut Words) -> Result<Command, Wrong> {
@@ -193,6 +236,16 @@ mod tests {
         is("pause", Command::Server(Verb::Pause, None));
         is("DRAIN SERVER db1.local", Command::Server(Verb::Drain, Some("db1.local".into())));
         is("confirm writer db2", Command::ConfirmWriter("db2".into()));
+        is(
+            "explain rules for 'SELECT \"a\"' user 'app' schema 's' address '::1' in transaction",
+            Command::ExplainRules(RulesAsked {
+                text: "SELECT \"a\"".into(),
+                user: "app".into(),
+                schema: Some("s".into()),
+                address: Some("::1".into()),
+                in_transaction: true,
+            }),
+        );
         is("kill 1073741824", Command::Kill(Victim::Client, 1 << 30));
         is("kill query 7;", Command::Kill(Victim::Statement, 7));
         is("set server.limit = 8", Command::Set("server.limit".into(), Some("8".into())));

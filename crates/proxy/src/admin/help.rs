@@ -26,7 +26,7 @@ pub(super) fn help(about: Option<&str>) -> Result<Table, String> {
     Ok(table)
 }
 
-const STATEMENTS: [(&str, &str); 22] = [
+const STATEMENTS: [(&str, &str); 23] = [
     ("SHOW FULL x", "all columns of it, with units in their names, as SELECT * FROM x"),
     ("SHOW x LIKE 'pattern'", "only rows whose first column is like it"),
     ("SHOW x WHERE condition", "only rows of which it is true; conditions are about all columns"),
@@ -55,6 +55,10 @@ const STATEMENTS: [(&str, &str); 22] = [
     (
         "SET server.limit = n",
         "statements that may run at once in each server; auto is what the configuration says",
+    ),
+    (
+        "EXPLAIN RULES FOR 'text' [USER 'u'] [SCHEMA 's'] [ADDRESS 'a'] [IN TRANSACTION]",
+        "which rules such a statement hits, and why it does not hit the others; nothing is counted",
     ),
     ("KILL [CLIENT | QUERY] id", "ends a client's connection, or what it runs or waits with"),
     (

@@ -12,11 +12,11 @@ use view::digests::{self, Told};
 use view::histogram::Histogram;
 use view::table::{Column, Table, Value, count, text};
 
-use super::Outside;
 use super::any_server::VERSION;
 use super::listings::command_of;
 use super::survey::Surveyed;
 use super::tables::{CLIENTS, DIGESTS, NUMBERS, Shown, pools_of_all, total, whole};
+use super::{Outside, rules};
 use crate::cluster::servers::Server;
 use crate::dispatch::report::Want;
 use crate::dispatch::states::{ClientState, StateCounts};
@@ -37,7 +37,7 @@ const fn table(
 pub(super) static TABLES: [Shown; 15] = [
     table("global_variables", NUMBERS, VARIABLES, variables),
     table("mysql_servers", NUMBERS, SERVERS, servers),
-    table("runtime_mysql_query_rules", NUMBERS, QUERY_RULES, nothing),
+    table("runtime_mysql_query_rules", NUMBERS, QUERY_RULES, rules::proxysql_rules),
     table("runtime_mysql_servers", NUMBERS, SERVERS, servers),
     table("runtime_mysql_users", NUMBERS, RUNTIME_USERS, runtime_users),
     table("stats_memory_metrics", CLIENTS, GLOBAL, memory),
@@ -48,7 +48,7 @@ pub(super) static TABLES: [Shown; 15] = [
     table("stats_mysql_processlist", CLIENTS, PROCESSLIST, processlist),
     table("stats_mysql_query_digest", DIGESTS, DIGEST, query_digest),
     table(DIGEST_RESET, DIGESTS, DIGEST, query_digest),
-    table("stats_mysql_query_rules", NUMBERS, HITS, nothing),
+    table("stats_mysql_query_rules", NUMBERS, HITS, rules::proxysql_hits),
     table("stats_mysql_users", NUMBERS, USERS, users),
 ];
 
@@ -67,8 +67,6 @@ pub(super) fn named(name: &str) -> Option<&'static Shown> {
 pub(super) fn schema_of(shown: &Shown) -> &'static str {
     if shown.name.starts_with("stats_") { "stats" } else { "main" }
 }
-
-fn nothing(_: &Outside, _: &Surveyed, _: &mut Table) {}
 
 /// The host and port of a server; of a Unix socket, its path and 0, as ProxySQL has it.
 fn place(address: &Address) -> (String, u64) {

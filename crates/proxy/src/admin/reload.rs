@@ -230,6 +230,7 @@ impl Reloader {
         logs();
         tls.into_iter().for_each(|tls| shared.offer(tls));
         shared.live.replace(Arc::clone(&plan));
+        shared.rule(&plan);
         let before = shared.cluster.servers.places();
         let had = self.addresses();
         shared.cluster.reconfigure(sites, &plan);

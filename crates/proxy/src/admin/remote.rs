@@ -98,6 +98,17 @@ pub fn upgrade(plan: &Plan, address: Option<Address>) -> Result<TakenOver, Remot
     told.ok_or_else(|| RemoteError::Refused("the console has not said what was done".to_owned()))
 }
 
+/// The statements that a running Flifo has counted, without their literals, and how often it has.
+pub fn digests(plan: &Plan, address: Option<Address>) -> Result<Vec<(String, u64)>, RemoteError> {
+    let rows = ask(plan, address, "SELECT text, count FROM digests")?;
+    let read = |row: Row| {
+        let [text, count] = <[Option<String>; 2]>::try_from(row).ok()?;
+        // Those that have made room for others have no text.
+        Some((text.filter(|it| !it.is_empty())?, count?.parse().ok()?))
+    };
+    Ok(rows.into_iter().filter_map(read).collect())
+}
+
 /// Values of a row of the console's.
 type Row = Vec<Option<String>>;
 

@@ -13,7 +13,7 @@ use view::narrow::{Form, Narrow, cut, plain, shown};
 use view::table::{Column, Table, Value, count, real, text};
 
 use super::survey::Surveyed;
-use super::{Outside, blockers, listings, placement, servers};
+use super::{Outside, blockers, listings, placement, rules, servers};
 use crate::cluster::servers::ServerId;
 use crate::config;
 use crate::dispatch::report::{PoolReport, Want};
@@ -57,7 +57,7 @@ pub(super) const DIGESTS: Want = Want { digests: true, ..NUMBERS };
 pub(super) const BACKENDS: Want = Want { backends: true, ..NUMBERS };
 
 /// All tables.
-pub(super) static SHOWN: [Shown; 21] = [
+pub(super) static SHOWN: [Shown; 22] = [
     Shown {
         name: "servers",
         help: "servers, their states, and how much of them is in use",
@@ -344,6 +344,14 @@ pub(super) static SHOWN: [Shown; 21] = [
         columns: listings::ROUTES,
         narrow: &[],
         fill: listings::routes,
+    },
+    Shown {
+        name: "rules",
+        help: "what is done with some statements, and how often it was (rules)",
+        want: NUMBERS,
+        columns: rules::RULES,
+        narrow: rules::NARROW,
+        fill: rules::rules,
     },
     Shown {
         name: "listeners",

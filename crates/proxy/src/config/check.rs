@@ -15,6 +15,7 @@ use engine::classes::CLASSES_MAX;
 use super::plan::{ClientTlsMode, Listen, Password, PlacementPolicy, UserOptions};
 use super::problem::{Origin, Report};
 use super::reader::{Reading, Written, WrittenItem};
+use super::rules;
 use super::units::show_duration;
 
 /// Tells of everything that does not fit together.
@@ -47,6 +48,7 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
     }
     users(reading);
     classes(reading);
+    rules::check(reading);
     accounts(reading);
     if is_right(reading, "checks.") {
         members::check_account(reading);

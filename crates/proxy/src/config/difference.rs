@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use engine::statement::rule::Rule;
+
 use super::form::Form;
 use super::options::{Applies, CLASSES, ROUTES, SECTIONS, SERVERS, Section, USERS};
 use super::plan::Plan;
+use super::rules::RULES;
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +24,7 @@ pub(crate) enum What {
     /// There was no such user, class, server or route.
     Added,
     Removed,
-    /// The file that it names has changed.
+    /// The file that it names has changed, or what stands in the rule.
     Renewed,
     /// From one value to another; `None`: it is not set.
     Changed(Option<String>, Option<String>),
@@ -45,6 +48,35 @@ pub(crate) fn difference(old: &Plan, new: &Plan) -> Vec<Change> {
     // Routes have no names: they are known by their places.
     let routes = (&*old.routes, &*new.routes);
     lists(ROUTES, Applies::NewConnections, routes, |_, at| (at + 1).to_string(), &mut changes);
+    changes.extend(rules(old, new));
+    changes
+}
+
+/// Rules, known by their names. What stands in one is not told in detail.
+fn rules(old: &Plan, new: &Plan) -> Vec<Change> {
+    let named = |rules: &[Rule], name: &str| rules.iter().position(|it| it.name == name);
+    let change = |name: &str, what| {
+        let path = format!("{RULES}.{name}");
+        Change { path, what, applies: Applies::Now }
+    };
+    let gone = old.rules.iter().filter(|it| named(&new.rules, &it.name).is_none());
+    let mut changes: Vec<_> = gone.map(|it| change(&it.name, What::Removed)).collect();
+    for rule in &new.rules {
+        match named(&old.rules, &rule.name).and_then(|at| old.rules.get(at)) {
+            None => changes.push(change(&rule.name, What::Added)),
+            Some(known) if known != rule => changes.push(change(&rule.name, What::Renewed)),
+            Some(_) => {}
+        }
+    }
+    let common = |rules: &[Rule], others: &[Rule]| {
+        let names = rules.iter().map(|it| &*it.name).filter(|it| named(others, it).is_some());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let (was, is) = (common(&old.rules, &new.rules), common(&new.rules, &old.rules));
+    if was != is {
+        let (path, what) = (format!("order of {RULES}"), What::Changed(Some(was), Some(is)));
+        changes.push(Change { path, what, applies: Applies::Now });
+    }
     changes
 }
 
@@ -173,6 +205,16 @@ mod tests {
             told(USERS, new),
             ["- users.a", "users.b.clients_max: \"none\" -> 5", "+ users.c"]
         );
+        let rule = |name: &str, user: &str| {
+            format!("[[rules]]\nname = '{name}'\nrefuse = true\nmatch.user = '{user}'\n")
+        };
+        let old = [rule("a", "x"), rule("b", "x")].concat();
+        let new = [rule("b", "y"), rule("a", "x"), rule("c", "x")].concat();
+        assert_eq!(
+            told(&old, &new),
+            ["rules.b: renewed", "+ rules.c", "order of rules: a, b -> b, a"]
+        );
+        assert_eq!(told(&old, ""), ["- rules.a", "- rules.b"]);
         let classes = |names: [&str; 2]| {
             names.map(|name| format!("[[classes]]\nname = '{name}'\nusers = ['u']\n")).concat()
         };

@@ -19,6 +19,7 @@ use engine::cluster::Group;
 use engine::init_connect::InitConnect;
 use engine::limit::Rhythm;
 use engine::placement::{Policy, Remedy};
+use engine::statement::rule::Rule;
 use engine::time_limits::{AllLimits, Bound, TimeBounds, TimeLimits};
 use sys::cpus::Cpus;
 use view::audit::AuditKind;
@@ -57,6 +58,7 @@ pub struct Plan {
     pub checks: CheckOptions,
     pub routing: Routing,
     pub routes: Vec<RouteRule>,
+    pub rules: Vec<Rule>,
     /// Where the options that are set were set, by their names; of lists, none.
     pub(crate) sources: BTreeMap<String, &'static str>,
     /// What it was read from: options that are set on the console are added to that.
@@ -450,6 +452,7 @@ impl Default for Plan {
             checks: CheckOptions::default(),
             routing: Routing::default(),
             routes: Vec::new(),
+            rules: Vec::new(),
             sources: BTreeMap::new(),
             text: Arc::default(),
             contents: BTreeMap::new(),

@@ -13,6 +13,7 @@ use toml::de::{DeTable, DeValue};
 use super::options::{CLASSES, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
 use super::plan::Plan;
 use super::problem::{Origin, Report, Source};
+use super::rules::{self, RULES, RuleOrigins};
 use super::suggest;
 
 /// Where an option was set while Flifo runs.
@@ -28,6 +29,7 @@ pub(super) struct Reading<'a> {
     pub(super) classes: Vec<WrittenItem>,
     pub(super) servers: Vec<WrittenItem>,
     pub(super) routes: Vec<WrittenItem>,
+    pub(super) rules: Vec<RuleOrigins>,
     pub(super) report: Report<'a>,
 }
 
@@ -109,6 +111,7 @@ impl<'a> Reading<'a> {
             classes: Vec::new(),
             servers: Vec::new(),
             routes: Vec::new(),
+            rules: Vec::new(),
             report: Report::new(source),
         };
         reading.document(document.get_ref());
@@ -179,6 +182,8 @@ impl<'a> Reading<'a> {
             } else if name == ROUTES.name {
                 let (routes, places) = (&mut self.plan.routes, &mut self.routes);
                 read_list(ROUTES, value, routes, places, &mut self.report);
+            } else if name == RULES {
+                rules::read(value, &mut self.plan.rules, &mut self.rules, &mut self.report);
             } else if let Some(section) = section {
                 self.section(section, value);
             } else {

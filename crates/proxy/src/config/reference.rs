@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::form::Form;
 use super::options::{Applies, CLASSES, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
 use super::plan::{ClassRule, Plan, RouteRule, ServerRule, UserOptions};
+use super::rules;
 
 /// The reference of all options, as Markdown.
 pub fn reference() -> String {
@@ -16,6 +17,8 @@ pub fn reference() -> String {
     describe_section(CLASSES, &mut ClassRule::default(), &mut out);
     describe_section(SERVERS, &mut ServerRule::default(), &mut out);
     describe_section(ROUTES, &mut RouteRule::default(), &mut out);
+    out.push_str(RULES_INTRODUCTION);
+    rules::describe(&mut out);
     out
 }
 
@@ -154,6 +157,15 @@ likewise: `\"64KiB\"`, `\"16MiB\"`.
 
 A reload (`RELOAD` on the console, SIGHUP) reads the file again. Each option says below when its new
 value is in force then.
+";
+
+const RULES_INTRODUCTION: &str = "
+## `[[rules]]`
+
+What is done with some statements: they are rewritten, refused, answered, routed, classed, delayed, or held to a rate. Rules
+stand in order, and a statement goes through all of them once. [The manual](../manual/rules.md) explains them. A
+reload puts them in force for the next statement of each client.
+
 ";
 
 const SAMPLE_INTRODUCTION: &str = "\

@@ -17,6 +17,7 @@ use engine::user_variables::Assignment;
 use view::digests::Place;
 
 use crate::cluster::servers::ServerId;
+use crate::dispatch::hits::{RuleWay, Ruled};
 use crate::records::Noted;
 
 #[derive(Default)]
@@ -53,6 +54,8 @@ pub(crate) struct Rare {
     pub(crate) avoids: Option<ServerId>,
     /// Since when it is held back.
     pub(crate) stranded: Option<Instant>,
+    /// What rules have said of it.
+    pub(crate) ruled: Option<Box<Ruled>>,
 }
 
 /// What a command waits for that neither a slot nor a backend is missing to.
@@ -69,12 +72,14 @@ pub(crate) enum Awaits {
     Messages,
     /// The same, and the session has begun anew then.
     Reset,
+    /// Until a rule lets it go on; then it is read again.
+    Rule,
 }
 
 impl Awaits {
     /// Whether the command is read again when that has come.
     pub(crate) const fn reads_again(self) -> bool {
-        matches!(self, Self::Backend | Self::Messages | Self::Reset)
+        matches!(self, Self::Backend | Self::Messages | Self::Reset | Self::Rule)
     }
 }
 
@@ -101,6 +106,11 @@ impl Command {
         if let Some(change) = change {
             self.rare().change = Some(Rc::new(change));
         }
+    }
+
+    /// Where a rule sends it.
+    pub(crate) fn way(&self) -> Option<RuleWay> {
+        self.rare.as_ref()?.ruled.as_ref()?.way
     }
 
     /// The server that has just failed it.

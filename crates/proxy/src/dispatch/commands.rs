@@ -8,8 +8,9 @@ use std::rc::Rc;
 use engine::classes::ClassId;
 use engine::counts::{Asked, Finds};
 use engine::insert_id::InsertId;
-use engine::intent::{Ends, Intent, Moves, Sets, Trait};
+use engine::intent::{Digest, Ends, Intent, Moves, Sets, Trait};
 use engine::kept::Format;
+use engine::kill::Scope;
 use engine::pin::Pin;
 use engine::rights::{Change, PreparedChanges};
 use engine::session::facts::{Facts, InHand, Leaves, Reads};
@@ -40,6 +41,8 @@ use crate::dispatch::pins;
 use crate::dispatch::prepared;
 use crate::dispatch::query_rewrite::{self, QueryPacket};
 use crate::dispatch::reset_connection;
+use crate::dispatch::rule_waits::AfterRules;
+use crate::dispatch::ruled::{self, Comes};
 use crate::dispatch::states::ClientState;
 use crate::dispatch::wanted;
 use crate::dispatch::worker::Worker;
@@ -83,7 +86,7 @@ fn class_named(
     command: Option<Opcode>,
     packet: &[u8],
 ) -> Option<ClassId> {
-    if worker.classes().len() == 1 {
+    if !worker.has_classes.get() {
         return None;
     }
     let payload = &packet[HEADER..];
@@ -149,6 +152,14 @@ fn pass_through(
             };
             let mut query = QueryPacket::new(client, text_at, packet);
             let is_query = opcode == Some(Opcode::Query);
+            if worker.ruled.is_on() {
+                let comes = if is_query { Comes::AsQuery } else { Comes::ToBePrepared };
+                let digest = Digest::of(query.text());
+                match ruled::see_text(worker, client, command, &mut query, digest, comes) {
+                    AfterRules::GoesOn(goes_on) => command = goes_on,
+                    AfterRules::Over => return,
+                }
+            }
             if has_own_id
                 && is_query
                 && let Some(order) = kill_orders::read_order(worker, client, query.text())
@@ -276,16 +287,32 @@ fn text(
     }
     let text_at = query_rewrite::text_at(client, Some(opcode), packet);
     let (Some(text_at), false) = (text_at, client.input.is_part()) else {
+        if worker.ruled.is_on() {
+            match ruled::see_unreadable(worker, client, command) {
+                AfterRules::GoesOn(goes_on) => command = goes_on,
+                AfterRules::Over => return,
+            }
+        }
         return enter_kept(worker, client, command, packet, Pin::Unreadable);
     };
     let mut query = QueryPacket::new(client, text_at, packet);
     let mut intent = worker.readings.borrow_mut().read(query.text());
+    if worker.ruled.is_on() {
+        let comes = if is_prepare { Comes::ToBePrepared } else { Comes::AsQuery };
+        match ruled::see_text(worker, client, command, &mut query, intent.digest, comes) {
+            AfterRules::GoesOn(goes_on) => command = goes_on,
+            AfterRules::Over => return,
+        }
+        if query.is_other() {
+            intent = worker.readings.borrow_mut().read(query.text());
+        }
+    }
     if is_prepare && intent.has(Trait::AsksGtid) {
         // It is asked of the backend that executes it.
         intent.pin.get_or_insert(Pin::SessionVariable);
     }
     if !is_prepare {
-        if earlier::is_due(worker, client, intent) {
+        if earlier::is_due(worker, client, intent, &command) {
             return answer::hold(worker, client, command, query.packet(), Awaits::Backend);
         }
         command.begun = worker.tally.ask(intent.digest, query.text());
@@ -470,15 +497,19 @@ fn prepared(
     // A backend that is kept for good may have been told messages, too.
     let may_yield = session.diagnostics() == Diagnostics::Marked || session.can_yield();
     drop(session);
-    if intent.has(Trait::Kill) && opcode == Opcode::StmtExecute {
-        let lexed = Lexed::default();
-        let text = lexed.text(&source.text, source.dialect);
-        if let Some(order) = kill_orders::read_order(worker, client, text) {
-            let packet = prepared::as_query(client, &source.text);
-            return kill_orders::send_order(worker, client, command, &packet, order);
-        }
+    let executes = opcode == Opcode::StmtExecute;
+    if worker.ruled.is_on() && (executes || opcode == Opcode::StmtBulkExecute) {
+        let after = execute_by_rules(worker, client, command, packet, &source);
+        let AfterRules::GoesOn(goes_on) = after else { return };
+        command = goes_on;
     }
-    if opcode == Opcode::StmtExecute && may_yield && earlier::is_due(worker, client, intent) {
+    if intent.has(Trait::Kill)
+        && executes
+        && let Some((packet, order)) = prepared_order(worker, client, &source)
+    {
+        return kill_orders::send_order(worker, client, command, &packet, order);
+    }
+    if executes && may_yield && earlier::is_due(worker, client, intent, &command) {
         return answer::hold(worker, client, command, packet, Awaits::Backend);
     }
     command.facts.in_hand = Some(InHand::new(opcode, id));
@@ -497,13 +528,48 @@ fn prepared(
             execute(worker, client, command, packet, &source, is_unread)
         }
         Opcode::StmtSendLongData => {
-            let kept = KeptOnBackend { long_data: true, ..kept };
-            client.session.borrow_mut().statements.keep(id, kept);
-            worker.hold(client, Pin::LongData, source.intent.digest);
+            keep_piece(worker, client, KeptOnBackend { long_data: true, ..kept }, (id, &*source));
             enter(worker, client, command, packet)
         }
         _ => enter(worker, client, command, packet),
     }
+}
+
+/// A piece of a parameter is kept with a statement.
+fn keep_piece(worker: &Worker, client: &Client, kept: KeptOnBackend, (id, of): (u32, &Source)) {
+    client.session.borrow_mut().statements.keep(id, kept);
+    worker.hold(client, Pin::LongData, of.intent.digest);
+}
+
+/// The order that a `KILL` statement gives which was prepared with this text, and the same as a query.
+fn prepared_order(
+    worker: &Worker,
+    client: &Client,
+    source: &Source,
+) -> Option<(Vec<u8>, (Scope, u32))> {
+    let lexed = Lexed::default();
+    let text = lexed.text(&source.text, source.dialect);
+    let order = kill_orders::read_order(worker, client, text)?;
+    Some((prepared::as_query(client, &source.text), order))
+}
+
+/// Rules look at an execution: at the text as the client has written it.
+fn execute_by_rules(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Box<Command>,
+    packet: &[u8],
+    source: &Source,
+) -> AfterRules {
+    let lexed = Lexed::default();
+    let (text, digest) = match &source.original {
+        Some(original) => {
+            let text = lexed.text(original, source.dialect);
+            (text, Digest::of(text))
+        }
+        None => (lexed.text(&source.text, source.dialect), source.intent.digest),
+    };
+    ruled::see_execute(worker, client, command, packet, digest, text)
 }
 
 /// A prepared statement is executed.

@@ -225,8 +225,13 @@ pub(crate) fn begin_for(worker: &Worker, client: &Client, messages: Messages) ->
 
 /// Whether the backend that the client has must be asked for messages before the statement may go anywhere. It is
 /// asked.
-pub(crate) fn is_due(worker: &Rc<Worker>, client: &Rc<Client>, intent: Intent) -> bool {
+pub(crate) fn is_due(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    intent: Intent,
+    command: &Command,
+) -> bool {
     begin_for(worker, client, intent.messages)
         || !intent.messages.are_asked_for()
-            && route::leave_backend(worker, client, intent.read.is_some())
+            && route::leave_backend(worker, client, intent.read.is_some(), command)
 }

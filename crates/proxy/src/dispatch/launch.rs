@@ -158,7 +158,10 @@ fn send_pooled(
             let text = packet[HEADER + 1..].into();
             let settings = Rc::clone(backend.session.borrow().wanted(&client.session.borrow()));
             let dialect = client.session.borrow().dialect();
-            Purpose::Prepare(Rc::new(Source::new(schema, text, settings, dialect)))
+            let ruled = command.rare.as_mut().and_then(|rare| rare.ruled.as_mut());
+            let original = ruled.and_then(|ruled| ruled.original.take());
+            let source = Source::new(schema, text, settings, dialect).written_as(original);
+            Purpose::Prepare(Rc::new(source))
         }
         Opcode::InitDb if client.input.login_sequence.get().is_some() => {
             Purpose::LoginSchema(packet[HEADER + 1..].into(), worker.shared.alterations.now())

@@ -56,6 +56,16 @@ impl<'a> QueryPacket<'a> {
         self.instead.as_deref_mut().unwrap_or(self.own)
     }
 
+    /// Whether another text is sent than the client's.
+    pub(crate) const fn is_other(&self) -> bool {
+        self.instead.is_some()
+    }
+
+    /// Puts another text in the place of this one.
+    pub(crate) fn put(&mut self, text: Vec<u8>) {
+        self.rewrite(Some(text));
+    }
+
     /// Puts another text in the place of this one, if there is another one.
     fn rewrite(&mut self, text: Option<Vec<u8>>) -> bool {
         let Some(text) = text else { return false };

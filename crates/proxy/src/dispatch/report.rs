@@ -314,6 +314,7 @@ fn wait(client: &Client, state: ClientState) -> Option<&'static str> {
             Some(Awaits::InsertId) => "its last insert id",
             Some(Awaits::Backend | Awaits::Messages) => "diagnostics of its last statement",
             Some(Awaits::Reset) => "a session reset",
+            Some(Awaits::Rule) => "a rule",
             Some(Awaits::Answer) | None => "session setup",
         },
         ClientState::Running => "the server",

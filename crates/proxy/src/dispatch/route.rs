@@ -20,6 +20,7 @@ use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Stranded};
 use crate::dispatch::command::Command;
 use crate::dispatch::handover;
+use crate::dispatch::hits::RuleWay;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::local::Local;
 use crate::dispatch::states::ClientState;
@@ -43,8 +44,17 @@ pub(crate) fn choose(
     client: &Client,
     command: &Command,
 ) -> Option<ServerId> {
-    let reads = wants_reader(client, command);
     let avoided = command.avoids();
+    let (reads, sent_to) = match command.way() {
+        None => (wants_reader(client, command), None),
+        Some(RuleWay::Writer) => (false, None),
+        Some(RuleWay::Reader) => (true, None),
+        Some(RuleWay::To(server)) => (wants_reader(client, command), Some(server)),
+    };
+    if let Some(server) = sent_to {
+        let may = members.answers(server) && avoided != Some(server);
+        return Some(server).filter(|it| may && holds_writes(worker, members, client, *it, reads));
+    }
     let reader = reads.then(|| reader(worker, members, client, avoided)).flatten();
     let holds = |server: &ServerId| holds_writes(worker, members, client, *server, reads);
     let writer = || members.writer().filter(|it| reads || avoided != Some(*it)).filter(holds);
@@ -131,11 +141,17 @@ fn reader(
 /// A client that keeps its backend for nothing but messages, or variables that another backend can be told, gives it up
 /// if what it asks now is another server's affair. True: the backend is asked for its messages first, and the command
 /// must wait.
-pub(crate) fn leave_backend(worker: &Rc<Worker>, client: &Rc<Client>, reads: bool) -> bool {
+pub(crate) fn leave_backend(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    reads: bool,
+    command: &Command,
+) -> bool {
     let (Some(members), Some(backend)) = (worker.shared.cluster.routes(), client.backend()) else {
         return false;
     };
-    if !client.session.borrow().can_yield() || may_stay(worker, members, client, &backend, reads) {
+    let may_stay = || may_stay(worker, members, client, &backend, reads, command.way());
+    if !client.session.borrow().can_yield() || may_stay() {
         return false;
     }
     if !client.session.borrow().can_yield_unseen() {
@@ -155,13 +171,19 @@ fn may_stay(
     client: &Client,
     backend: &Backend,
     reads: bool,
+    way: Option<RuleWay>,
 ) -> bool {
     let server = backend.server;
-    let reads = match client.mode.get() {
-        Mode::Writer => false,
-        Mode::Readers => true,
-        Mode::Split => reads,
+    let reads = match (way, client.mode.get()) {
+        (Some(RuleWay::Writer), _) => false,
+        (Some(RuleWay::Reader), _) => true,
+        (_, Mode::Writer) => false,
+        (_, Mode::Readers) => true,
+        (_, Mode::Split) => reads,
     };
+    if let Some(RuleWay::To(wanted)) = way {
+        return wanted == server && holds_writes(worker, members, client, server, reads);
+    }
     let is_place = members.writer() == Some(server)
         || reads && (members.is_reader(server) || taker(members, client) == Some(server));
     is_place && holds_writes(worker, members, client, server, reads)

@@ -22,6 +22,7 @@ use engine::pace::Pace;
 use engine::rights::Era;
 use engine::schemas::{Alterations, Schemas};
 use engine::source::Sources;
+use engine::statement::rules::Rules;
 use engine::time_limits::{LineRate, TimeLimits};
 use tokio::sync::{Notify, mpsc, oneshot};
 use view::histogram::Histogram;
@@ -35,6 +36,7 @@ use crate::dispatch::agenda::Agenda;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Dismissed, Stranded};
 use crate::dispatch::description::{Arrival, Departures};
+use crate::dispatch::hits::WorkerRules;
 use crate::dispatch::in_flight::Settled;
 use crate::dispatch::local::Local;
 use crate::dispatch::memory::Memory;
@@ -88,6 +90,7 @@ pub(crate) struct Shared {
     pub(crate) guesses: Mutex<Guesses>,
     /// Views and triggers that do what no server reports.
     pub(crate) hidden: Hidden,
+    rules: RwLock<Arc<Rules>>,
     tls: RwLock<Arc<Tls>>,
     pub(crate) rsa: crate::users::rsa::RsaKey,
     stopping: AtomicBool,
@@ -165,6 +168,7 @@ impl Shared {
             // A worker that is gone needs no mail.
             let _ = boxes[worker].send(Mail::News(news));
         });
+        let rules = ready_rules(&live.get(), None);
         let cluster = Arc::new(Cluster::new(&live, sites, descriptors, workers, post));
         Self {
             alterations: Alterations::default(),
@@ -188,6 +192,7 @@ impl Shared {
             given: Given::default(),
             guesses: Mutex::default(),
             hidden: Hidden::default(),
+            rules: RwLock::new(Arc::new(rules)),
             tls: RwLock::new(Arc::new(tls)),
             mailboxes,
         }
@@ -201,6 +206,17 @@ impl Shared {
     /// What is in force.
     pub(crate) fn plan(&self) -> Arc<Plan> {
         self.live.get()
+    }
+
+    /// The rules that are in force.
+    pub(crate) fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Rules of this plan are in force; each worker hears of it.
+    pub(crate) fn rule(&self, plan: &Plan) {
+        let rules = ready_rules(plan, Some(&self.rules()));
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
     /// What clients are offered that connect now.
@@ -314,6 +330,8 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     /// Its gates, one for each server. A server that is new gets one when this worker meets it.
     servers: boxcar::Vec<Local>,
+    /// There are classes that a statement may name.
+    pub(crate) has_classes: Cell<bool>,
     classes: RefCell<Arc<Classes>>,
     /// Logins that Flifo decides itself, and those that the server does.
     pub(crate) logins: Rc<Logins>,
@@ -351,6 +369,8 @@ pub(crate) struct Worker {
     pub(crate) arrivals: RefCell<NumberMap<u32, Arrival>>,
     /// Statements that no server can take for now.
     pub(crate) stranded: RefCell<Vec<Stranded>>,
+    /// What is done with some statements.
+    pub(crate) ruled: WorkerRules,
     /// Where the next look for a reader begins.
     pub(crate) next_reader: Cell<usize>,
     /// When clients are looked at again for their age.
@@ -360,6 +380,15 @@ pub(crate) struct Worker {
     pub(crate) limit_lines: RefCell<LineRate>,
     next_client: Cell<u32>,
     next_backend: Cell<u64>,
+}
+
+/// The rules of a plan, whose check has made them ready before.
+fn ready_rules(plan: &Plan, earlier: Option<&Rules>) -> Rules {
+    let now = crate::worker::clock::now();
+    Rules::new(&plan.rules, earlier, now).unwrap_or_else(|error| {
+        tracing::error!(error, "rules are not in force");
+        Rules::none(now)
+    })
 }
 
 /// Where the ids of a worker's clients begin: anywhere, so that those of several Flifos before one server are hardly
@@ -394,6 +423,7 @@ impl Worker {
             noting: Cell::new(Noting::of(&shared.plan())),
             noted: Cell::new(index as u64),
             servers: shared.cluster.servers.all().map(|it| Local::new(index, it)).collect(),
+            has_classes: Cell::new(classes.len() > 1),
             classes: RefCell::new(classes),
             logins: Logins::own(&counters.statements),
             pass_through_logins: Logins::new(shared.plan().logins_max, shared.mailboxes.len()),
@@ -425,6 +455,7 @@ impl Worker {
             departures: RefCell::default(),
             arrivals: RefCell::default(),
             stranded: RefCell::default(),
+            ruled: WorkerRules::new(shared.rules()),
             next_reader: Cell::new(0),
             clients_due: Cell::new(crate::worker::clock::now()),
             time_limits: RefCell::new(Rc::new(time_limits)),
@@ -455,6 +486,7 @@ impl Worker {
     /// Other classes are in force, in all gates at once.
     fn reclassify(&self) {
         let old = self.classes.replace(self.shared.cluster.classes());
+        self.has_classes.set(self.classes().len() > 1);
         self.locals().for_each(|it| it.gate.borrow_mut().adopt(it.server.classes()));
         for client in self.clients.borrow().values() {
             let session = client.session.borrow();
@@ -473,6 +505,7 @@ impl Worker {
         *self.time_limits.borrow_mut() = Rc::new(plan.time_limits(self.classes().times()));
         self.clients_due.set(crate::worker::clock::now());
         self.noting.set(Noting::of(plan));
+        self.ruled.adopt(self.shared.rules());
     }
 
     /// An id for a client; it says which worker the client belongs to.

@@ -53,6 +53,7 @@ mod reload_servers;
 mod reload_settings;
 mod rights;
 mod road;
+mod rules;
 mod session_start;
 mod shared;
 mod shared_blind_spots;

@@ -11,6 +11,7 @@ use crate::admin::any_server::VERSION;
 use crate::admin::catalog::{self, Rights};
 use crate::admin::help::help;
 use crate::admin::resultset::Packets;
+use crate::admin::rules;
 
 impl ConsoleSession {
     /// Answers a statement.
@@ -38,6 +39,10 @@ impl ConsoleSession {
             Command::Help(about) => {
                 let found = help(about.as_deref());
                 packets.put_table(found.map_err(|error| Refusal(1064, b"42000", error))?);
+            }
+            Command::ExplainRules(asked) => {
+                let told = rules::explain(&self.outside, &asked);
+                packets.put_table(told.map_err(|error| Refusal(1105, b"HY000", error))?);
             }
             Command::Use(schema) => {
                 self.use_schema(&schema)?;

@@ -82,7 +82,11 @@ impl ConsoleSession {
 /// The text of an order as it may be shown; of others, none.
 pub(super) fn order(text: &[u8], command: &Command) -> Option<Vec<u8>> {
     match command {
-        Command::Nothing | Command::Query(_) | Command::Help(_) | Command::Use(_) => None,
+        Command::Nothing
+        | Command::Query(_)
+        | Command::Help(_)
+        | Command::Use(_)
+        | Command::ExplainRules(_) => None,
         Command::Set(name, _) if is_secret(name) => Some(format!("SET {name} = ?").into_bytes()),
         Command::Set(..)
         | Command::Server(..)

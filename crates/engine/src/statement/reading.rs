@@ -1,0 +1,206 @@
+//! The answers to questions: of a session, of a digest, of the moment.
+
+use std::cell::OnceCell;
+
+use regex::bytes::SetMatches;
+use wire::lex::Token;
+
+use super::kind::StatementKind;
+use super::part::Part;
+use super::rule::{Condition, DigestPattern};
+use super::rules::{Moment, Question, ReadsOf, Rules, SessionFacts, Truth};
+use super::tables::NamedTables;
+use super::tags::has_tag;
+use super::window::Zone;
+
+/// A text with `?` for each literal is read up to this length.
+const DIGEST_TEXT_MAX: usize = 64 << 10;
+
+impl Rules {
+    /// The answers that are the same for all statements of a session; the others are open.
+    pub(super) fn ask_session(&self, session: &SessionFacts<'_>) -> Box<[Truth]> {
+        let answer = |question: &Question| match &question.asks {
+            Condition::User(names) => Truth::of(names.iter().any(|it| it.fits(session.user))),
+            Condition::Schema(names) => Truth::of(
+                session.schema.is_some_and(|schema| names.iter().any(|it| it.fits(schema))),
+            ),
+            Condition::Address(networks) => Truth::of(
+                session.address.is_some_and(|address| networks.iter().any(|it| it.holds(address))),
+            ),
+            _ => Truth::Unsure,
+        };
+        self.questions.iter().map(answer).collect()
+    }
+
+    /// The answers that are the same for all statements of a digest; the others are open.
+    pub(super) fn ask_digest(&self, part: &Part<'_>, digest: u64) -> Box<[Truth]> {
+        let mut answers = vec![Truth::Unsure; self.questions.len()].into_boxed_slice();
+        let (tables, own) = (OnceCell::new(), OnceCell::new());
+        for (question, answer) in self.questions.iter().zip(&mut answers) {
+            *answer = match &question.asks {
+                Condition::Kind(kinds) => Truth::of(kinds.contains(&StatementKind::of(part))),
+                Condition::Table(wanted) => {
+                    let named: &NamedTables = tables.get_or_init(|| NamedTables::of(part));
+                    let is_any = named.tables.iter().any(|table| {
+                        wanted.iter().any(|pattern| {
+                            pattern.table.fits(&table.table)
+                                && pattern.schema.as_ref().is_none_or(|schema| {
+                                    // Which one is meant by a bare name, only the session knows.
+                                    table.schema.as_ref().is_none_or(|it| schema.fits(it))
+                                })
+                        })
+                    });
+                    if is_any { Truth::Yes } else { open_if(named.is_cut) }
+                }
+                Condition::MayFit(template) => Truth::of(template.may_fit(part)),
+                Condition::Digest(wanted) => Truth::of(wanted.iter().any(|it| match it {
+                    DigestPattern::Number(number) => *number == digest,
+                    DigestPattern::Text(text) => {
+                        text.as_bytes() == own.get_or_init(|| comparable(part)).as_slice()
+                    }
+                })),
+                _ => continue,
+            };
+        }
+        if !self.digests.questions.is_empty() {
+            let (text, is_cut) = digest_text(part);
+            self.put(&mut answers, &self.digests.set.matches(&text), open_if(is_cut));
+        }
+        answers
+    }
+
+    fn put(&self, answers: &mut [Truth], found: &SetMatches, otherwise: Truth) {
+        for (at, question) in self.digests.questions.iter().enumerate() {
+            if let Some(answer) = answers.get_mut(*question) {
+                *answer = if found.matched(at) { Truth::Yes } else { otherwise };
+            }
+        }
+    }
+}
+
+const fn open_if(is_open: bool) -> Truth {
+    if is_open { Truth::Unsure } else { Truth::No }
+}
+
+/// A statement of a session at a moment: answers all questions.
+pub(super) struct Asked<'a> {
+    pub(super) rules: &'a Rules,
+    pub(super) session: &'a [Truth],
+    /// None: it cannot be read.
+    pub(super) digest: Option<&'a [Truth]>,
+    pub(super) part: Option<&'a Part<'a>>,
+    pub(super) moment: &'a Moment,
+    texts: OnceCell<SetMatches>,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) const fn new(
+        rules: &'a Rules,
+        session: &'a [Truth],
+        statement: Option<(&'a [Truth], &'a Part<'a>)>,
+        moment: &'a Moment,
+    ) -> Self {
+        let (digest, part) = match statement {
+            Some((digest, part)) => (Some(digest), Some(part)),
+            None => (None, None),
+        };
+        Self { rules, session, digest, part, moment, texts: OnceCell::new() }
+    }
+
+    pub(super) fn answer(&self, at: usize) -> Truth {
+        let Some(question) = self.rules.questions.get(at) else { return Truth::Unsure };
+        let of = |answers: &[Truth]| answers.get(at).copied().unwrap_or(Truth::Unsure);
+        match question.reads {
+            ReadsOf::Session => of(self.session),
+            ReadsOf::Digest => self.digest.map_or(Truth::Unsure, of),
+            ReadsOf::Moment => self.ask_moment(at, &question.asks),
+        }
+    }
+
+    fn ask_moment(&self, at: usize, asks: &Condition) -> Truth {
+        let moment = self.moment;
+        match asks {
+            Condition::InTransaction(is) => Truth::of(moment.in_transaction == *is),
+            Condition::Time(windows) => Truth::of(windows.iter().any(|window| {
+                window.holds(match window.zone() {
+                    Zone::Local => moment.local,
+                    Zone::Utc => moment.utc,
+                })
+            })),
+            Condition::Tag(key, values) => self.part.map_or(Truth::Unsure, |part| {
+                Truth::of(has_tag(part, key, |value| values.iter().any(|it| it.fits(value))))
+            }),
+            Condition::Fits(template) => {
+                self.part.map_or(Truth::Unsure, |part| Truth::of(template.fits(part)))
+            }
+            Condition::TextMatches(_) => {
+                let Some(part) = self.part else { return Truth::Unsure };
+                let texts = &self.rules.texts;
+                let found = self.texts.get_or_init(|| texts.set.matches(part.bytes().trim_ascii()));
+                let place = texts.questions.iter().position(|question| *question == at);
+                Truth::of(place.is_some_and(|place| found.matched(place)))
+            }
+            _ => Truth::Unsure,
+        }
+    }
+}
+
+/// A statement's text with `?` for each literal, each value to be bound and each list of them, `@?` for each variable of
+/// its session, and whether there is more of it.
+pub(super) fn digest_text(part: &Part<'_>) -> (Vec<u8>, bool) {
+    let (mut out, mut end, mut after_literal) = (Vec::new(), 0, false);
+    for at in 0..part.len() {
+        let (Some(token), Some((start, next_end))) = (part.token(at), part.span(at)) else { break };
+        let has_gap = start > end && !out.is_empty();
+        end = next_end;
+        let is_literal = is_value(token);
+        if after_literal && (is_literal || token == Token::Symbol(b',')) {
+            continue;
+        }
+        after_literal = is_literal;
+        if has_gap {
+            out.push(b' ');
+        }
+        let piece = part.bytes().get(start..end).unwrap_or_default();
+        out.extend_from_slice(match token {
+            _ if is_literal => &b"?"[..],
+            // All of them have one digest.
+            Token::UserVariable(_) => &b"@?"[..],
+            _ => piece,
+        });
+        if out.len() > DIGEST_TEXT_MAX {
+            return (out, true);
+        }
+    }
+    (out, false)
+}
+
+const fn is_value(token: Token<'_>) -> bool {
+    matches!(token, Token::String(_) | Token::Number(_) | Token::Symbol(b'?'))
+}
+
+/// The same with one space between two tokens and all words in capitals, so that texts can be compared.
+pub fn comparable(part: &Part<'_>) -> Vec<u8> {
+    let (mut out, mut after_literal) = (Vec::new(), false);
+    for at in 0..part.len() {
+        let (Some(token), Some((start, end))) = (part.token(at), part.span(at)) else { break };
+        let is_literal = is_value(token);
+        if after_literal && (is_literal || token == Token::Symbol(b',')) {
+            continue;
+        }
+        after_literal = is_literal;
+        let piece = part.bytes().get(start..end).unwrap_or_default();
+        match token {
+            _ if is_literal => out.push(b'?'),
+            Token::UserVariable(_) => out.extend_from_slice(b"@?"),
+            Token::Word(word) => out.extend(word.to_ascii_uppercase()),
+            _ => out.extend_from_slice(piece),
+        }
+        out.push(b' ');
+        if out.len() > DIGEST_TEXT_MAX {
+            // A statement of a configuration is shorter, and equal to none that is not.
+            break;
+        }
+    }
+    out
+}

@@ -1,0 +1,414 @@
+//! Rules made ready: conditions as trees over numbered questions, expressions compiled, labels as numbers.
+//!
+//! Each question reads what is fixed for a session, what is fixed for a digest, or what is of the moment. So most of
+//! them are asked once ([`super::judge`] remembers the answers). Invariants: rules are gone through once, front to back;
+//! expressions take linear time and bounded memory; a rule that refuses also refuses what cannot be read.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+use super::bucket::Buckets;
+use super::edit::Edit;
+use super::room::RuleRoom;
+use super::rule::{Condition, Rule, RuleRate, Then};
+use super::window::WeekMinute;
+
+/// The rules of a configuration.
+#[derive(Debug)]
+pub struct Rules {
+    pub(super) rules: Vec<ReadyRule>,
+    pub(super) questions: Vec<Question>,
+    /// Expressions over digests, and over texts, with the questions that ask for them.
+    pub(super) digests: Expressions,
+    pub(super) texts: Expressions,
+    asks_time: bool,
+    since: Instant,
+}
+
+/// A rule made ready.
+#[derive(Debug)]
+pub struct ReadyRule {
+    pub rule: Rule,
+    pub edits: Vec<Edit>,
+    pub counts: Arc<RuleCounts>,
+    buckets: Arc<Mutex<Buckets>>,
+    pub room: Arc<RuleRoom>,
+    /// What must hold, each by the name of a configuration.
+    pub(super) conditions: Vec<(&'static str, Node)>,
+    pub(super) label: Option<usize>,
+    pub(super) leads: Leads,
+    /// Counts what matches otherwise, where only a share is taken.
+    turns: AtomicU64,
+}
+
+/// Where a rule goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leads {
+    On,
+    Nowhere,
+    To(usize),
+}
+
+/// What a rule has done so far. Figures only grow.
+#[derive(Debug, Default)]
+pub struct RuleCounts {
+    hits: AtomicU64,
+    micros: AtomicU64,
+    /// Milliseconds since the rules are counted, and one more; 0: never.
+    last: AtomicU64,
+}
+
+/// A question to a session or to a statement.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) asks: Condition,
+    pub(super) reads: ReadsOf,
+}
+
+/// What the answer to a question depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadsOf {
+    Session,
+    Digest,
+    Moment,
+}
+
+/// How questions are put together.
+#[derive(Debug)]
+pub(super) enum Node {
+    Question(usize),
+    Not(Box<Self>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
+}
+
+/// An answer. In this order, the least of several is that of all, and the greatest that of any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Truth {
+    No,
+    /// It is not known, or not yet.
+    Unsure,
+    Yes,
+}
+
+/// Many expressions that are looked for at once.
+#[derive(Debug)]
+pub(super) struct Expressions {
+    pub(super) set: RegexSet,
+    /// The question that asks for each.
+    pub(super) questions: Vec<usize>,
+}
+
+/// A session, as far as rules ask.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionFacts<'a> {
+    pub user: &'a [u8],
+    pub schema: Option<&'a [u8]>,
+    pub address: Option<IpAddr>,
+}
+
+/// What is of the moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moment {
+    pub in_transaction: bool,
+    pub local: WeekMinute,
+    pub utc: WeekMinute,
+}
+
+/// An expression takes at most so much memory, compiled; all together at most so much.
+const EXPRESSION_MAX: usize = 1 << 20;
+const EXPRESSIONS_MAX: usize = 64 << 20;
+
+/// An expression of a rule: capital letters do not differ from small ones, bytes are taken as they are, and a dot stands
+/// for a line's end as well.
+pub fn expression(text: &str) -> Result<Regex, String> {
+    let built = RegexBuilder::new(text)
+        .unicode(false)
+        .case_insensitive(true)
+        .dot_matches_new_line(true)
+        .size_limit(EXPRESSION_MAX)
+        .nest_limit(64)
+        .build();
+    built.map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => {
+            format!("the expression takes more than {EXPRESSION_MAX} bytes when it is compiled")
+        }
+        error => {
+            let text = error.to_string();
+            let line = text.lines().last().unwrap_or_default();
+            format!("this is no regular expression: {}", line.trim_start_matches("error: "))
+        }
+    })
+}
+
+impl Rules {
+    /// Makes rules ready, which were checked one by one. `now`: since when they are counted; what earlier rules of
+    /// the same names have counted stays.
+    pub fn new(rules: &[Rule], earlier: Option<&Self>, now: Instant) -> Result<Self, String> {
+        let mut questions = Vec::new();
+        let mut labels: Vec<String> = Vec::new();
+        let mut label_of = |label: &String| {
+            labels.iter().position(|known| known == label).unwrap_or_else(|| {
+                labels.push(label.clone());
+                labels.len() - 1
+            })
+        };
+        let mut ready = Vec::new();
+        for rule in rules {
+            let mut node = |it: &Condition| (it.name(), Node::of(it, &mut questions));
+            let mut conditions: Vec<_> = rule.conditions.iter().map(&mut node).collect();
+            if let Some(template) = &rule.acts.rewrite {
+                conditions.push(node(&Condition::MayFit(template.clone())));
+                conditions.push(node(&Condition::Fits(template.clone())));
+            }
+            let leads = match &rule.then {
+                Some(Then::Next) => Leads::On,
+                Some(Then::Stop) => Leads::Nowhere,
+                Some(Then::Jump(label)) => Leads::To(label_of(label)),
+                None if rule.acts.ends() => Leads::Nowhere,
+                None => Leads::On,
+            };
+            let before = earlier.and_then(|it| it.named(&rule.name));
+            let counts = before.map(|it| Arc::clone(&it.counts));
+            let buckets = before.map(|it| Arc::clone(&it.buckets));
+            let room = before.map(|it| Arc::clone(&it.room));
+            ready.push(ReadyRule {
+                rule: rule.clone(),
+                edits: edits(rule)?,
+                counts: counts.unwrap_or_default(),
+                buckets: buckets.unwrap_or_default(),
+                room: room.unwrap_or_default(),
+                conditions,
+                label: rule.label.as_ref().map(&mut label_of),
+                leads,
+                turns: AtomicU64::new(0),
+            });
+        }
+        let digests = Expressions::of(&questions, |asks| match asks {
+            Condition::DigestMatches(text) => Some(text),
+            _ => None,
+        })?;
+        let texts = Expressions::of(&questions, |asks| match asks {
+            Condition::TextMatches(text) => Some(text),
+            _ => None,
+        })?;
+        let since = earlier.map_or(now, |it| it.since);
+        let asks_time = questions.iter().any(|it| matches!(it.asks, Condition::Time(_)));
+        Ok(Self { rules: ready, questions, digests, texts, asks_time, since })
+    }
+
+    /// None, counted since now.
+    pub fn none(now: Instant) -> Self {
+        let nothing = || Expressions { set: RegexSet::empty(), questions: Vec::new() };
+        Self {
+            rules: Vec::new(),
+            questions: Vec::new(),
+            digests: nothing(),
+            texts: nothing(),
+            asks_time: false,
+            since: now,
+        }
+    }
+
+    /// Whether any rule asks for the time of the week.
+    pub const fn asks_time(&self) -> bool {
+        self.asks_time
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// A rule by its place.
+    pub fn get(&self, at: usize) -> Option<&ReadyRule> {
+        self.rules.get(at)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &ReadyRule> {
+        self.rules.iter()
+    }
+
+    fn named(&self, name: &str) -> Option<&ReadyRule> {
+        self.rules.iter().find(|it| it.rule.name == name)
+    }
+
+    /// A statement has hit this rule.
+    pub fn count_hit(&self, rule: &ReadyRule, now: Instant) {
+        rule.counts.hits.fetch_add(1, Relaxed);
+        let millis = now.saturating_duration_since(self.since).as_millis();
+        rule.counts.last.store(u64::try_from(millis).unwrap_or(u64::MAX - 1) + 1, Relaxed);
+    }
+
+    /// When a rule was last hit.
+    pub fn last_hit(&self, rule: &ReadyRule) -> Option<Instant> {
+        let millis = rule.counts.last.load(Relaxed).checked_sub(1)?;
+        self.since.checked_add(Duration::from_millis(millis))
+    }
+
+    /// Goes through these rules. A rule that refuses is hit by what is not known as well. Answers with those that are
+    /// hit, in their order.
+    pub(super) fn walk(
+        &self,
+        rules: impl Iterator<Item = usize>,
+        mut judge: impl FnMut(usize, &ReadyRule) -> Truth,
+    ) -> Vec<usize> {
+        let (mut hit, mut label) = (Vec::new(), None);
+        for at in rules {
+            let Some(ready) = self.rules.get(at) else { continue };
+            if ready.rule.off || ready.label != label {
+                continue;
+            }
+            let is_hit = match judge(at, ready) {
+                Truth::Yes => true,
+                Truth::Unsure => ready.rule.acts.refuse.is_some(),
+                Truth::No => false,
+            };
+            if !is_hit || !ready.takes_turn() {
+                continue;
+            }
+            hit.push(at);
+            match ready.leads {
+                Leads::On => {}
+                Leads::Nowhere => break,
+                Leads::To(to) => label = Some(to),
+            }
+        }
+        hit
+    }
+}
+
+impl ReadyRule {
+    /// Whether one more statement may run now, of those with this key.
+    pub fn take(&self, rate: &RuleRate, key: &[u8], now: Instant) -> bool {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner).take(rate, key, now)
+    }
+
+    /// Whether this one is of the share that is taken: of so many in a row, always the same number is.
+    fn takes_turn(&self) -> bool {
+        let Some(share) = self.rule.share else { return true };
+        let turn = self.turns.fetch_add(1, Relaxed) as f64;
+        ((turn + 1.0) * share).floor() > (turn * share).floor()
+    }
+
+    /// Whether all that it asks for is so.
+    pub(super) fn judge(&self, ask: &mut dyn FnMut(usize) -> Truth) -> Truth {
+        let mut least = Truth::Yes;
+        for (_, node) in &self.conditions {
+            least = least.min(node.judge(ask));
+            if least == Truth::No {
+                break;
+            }
+        }
+        least
+    }
+}
+
+impl RuleCounts {
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Relaxed)
+    }
+
+    /// How long the statements took that have hit it, in microseconds.
+    pub fn micros(&self) -> u64 {
+        self.micros.load(Relaxed)
+    }
+
+    /// A statement that has hit it is over.
+    pub fn add_time(&self, took: Duration) {
+        self.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
+    }
+}
+
+impl Node {
+    fn of(condition: &Condition, questions: &mut Vec<Question>) -> Self {
+        let mut all = |conditions: &[Condition]| {
+            Self::All(conditions.iter().map(|it| Self::of(it, questions)).collect())
+        };
+        match condition {
+            Condition::Not(inner) => Self::Not(Box::new(all(inner))),
+            Condition::Any(inner) => Self::Any(inner.iter().map(|it| all(it)).collect()),
+            Condition::All(inner) => Self::All(inner.iter().map(|it| all(it)).collect()),
+            leaf => {
+                let known = questions.iter().position(|it| it.asks == *leaf);
+                Self::Question(known.unwrap_or_else(|| {
+                    questions.push(Question { asks: leaf.clone(), reads: ReadsOf::of(leaf) });
+                    questions.len() - 1
+                }))
+            }
+        }
+    }
+
+    pub(super) fn judge(&self, ask: &mut dyn FnMut(usize) -> Truth) -> Truth {
+        match self {
+            Self::Question(at) => ask(*at),
+            Self::Not(inner) => match inner.judge(ask) {
+                Truth::No => Truth::Yes,
+                Truth::Unsure => Truth::Unsure,
+                Truth::Yes => Truth::No,
+            },
+            Self::All(inner) => inner.iter().map(|it| it.judge(ask)).min().unwrap_or(Truth::Yes),
+            Self::Any(inner) => inner.iter().map(|it| it.judge(ask)).max().unwrap_or(Truth::No),
+        }
+    }
+}
+
+impl ReadsOf {
+    const fn of(condition: &Condition) -> Self {
+        match condition {
+            Condition::User(_) | Condition::Schema(_) | Condition::Address(_) => Self::Session,
+            Condition::Kind(_)
+            | Condition::Table(_)
+            | Condition::Digest(_)
+            | Condition::DigestMatches(_)
+            | Condition::MayFit(_) => Self::Digest,
+            _ => Self::Moment,
+        }
+    }
+}
+
+impl Truth {
+    pub(super) const fn of(is: bool) -> Self {
+        if is { Self::Yes } else { Self::No }
+    }
+}
+
+impl Expressions {
+    fn of(
+        questions: &[Question],
+        text_of: impl Fn(&Condition) -> Option<&String>,
+    ) -> Result<Self, String> {
+        let asked = || {
+            let texts = questions.iter().map(|it| text_of(&it.asks)).enumerate();
+            texts.filter_map(|(at, text)| Some((at, text?)))
+        };
+        let set = RegexSetBuilder::new(asked().map(|(_, text)| text))
+            .unicode(false)
+            .case_insensitive(true)
+            .dot_matches_new_line(true)
+            .size_limit(EXPRESSIONS_MAX)
+            .dfa_size_limit(EXPRESSIONS_MAX)
+            .nest_limit(64)
+            .build()
+            .map_err(|_| {
+                format!("all expressions together take more than {EXPRESSIONS_MAX} bytes when they are compiled")
+            })?;
+        Ok(Self { set, questions: asked().map(|(at, _)| at).collect() })
+    }
+}
+
+fn edits(rule: &Rule) -> Result<Vec<Edit>, String> {
+    let acts = &rule.acts;
+    let mut edits = Vec::new();
+    edits.extend(acts.rewrite.clone().map(Edit::Template));
+    if let Some((find, with)) = &acts.replace {
+        edits.push(Edit::Replace { find: expression(find)?, with: with.clone().into_bytes() });
+    }
+    // A hint stands before a comment.
+    edits.extend(acts.comment.clone().map(Edit::Comment));
+    edits.extend(acts.hint.clone().map(Edit::Hint));
+    Ok(edits)
+}

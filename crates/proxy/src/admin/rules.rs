@@ -1,0 +1,260 @@
+//! Rules as they are seen from outside: what each has done, and what a statement is to each.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant, SystemTime};
+
+use engine::statement::rule::{Condition, Rule, RuleRoute, Then};
+use engine::statement::rules::{Moment, Rules, SessionFacts};
+pub use view::command::RulesAsked;
+use view::narrow::{Form, Narrow, cut, plain, shown};
+use view::table::{Column, Table, Value, count, real, text};
+use wire::lex::Dialect;
+use wire::text::Lexed;
+
+use super::Outside;
+use super::survey::Surveyed;
+use crate::config::Plan;
+use crate::dispatch::hits::week_minutes_at;
+
+pub(super) const RULES: &[Column] = &[
+    text("name"),
+    text("enabled"),
+    text("label"),
+    text("acts"),
+    text("then"),
+    count("hits"),
+    real("seconds"),
+    real("last_hit_seconds"),
+    text("note"),
+];
+
+pub(super) const NARROW: &[Narrow] = &[
+    cut("name", 32),
+    plain("enabled"),
+    cut("label", 12),
+    cut("acts", 20),
+    cut("then", 16),
+    plain("hits"),
+    shown("time", "seconds", Form::Seconds),
+    shown("last", "last_hit_seconds", Form::Seconds),
+];
+
+pub(super) fn rules(outside: &Outside, _: &Surveyed, table: &mut Table) {
+    let (rules, now) = (outside.shared.rules(), Instant::now());
+    for ready in rules.iter() {
+        let rule = &ready.rule;
+        let last = rules.last_hit(ready).map(|at| now.saturating_duration_since(at));
+        table.add([
+            rule.name.clone().into(),
+            if rule.off { "no" } else { "yes" }.into(),
+            rule.label.clone().into(),
+            rule.acts.names().join(", ").into(),
+            then(rule).into(),
+            ready.counts.hits().into(),
+            Duration::from_micros(ready.counts.micros()).as_secs_f64().into(),
+            last.map(|it| it.as_secs_f64()).into(),
+            Some(rule.note.clone()).filter(|note| !note.is_empty()).into(),
+        ]);
+    }
+}
+
+/// Where a rule goes on, as a configuration writes it.
+fn then(rule: &Rule) -> String {
+    match &rule.then {
+        Some(Then::Next) => "next".to_owned(),
+        Some(Then::Stop) => "stop".to_owned(),
+        Some(Then::Jump(label)) => format!("jump {label}"),
+        None if rule.acts.ends() => "stop".to_owned(),
+        None => "next".to_owned(),
+    }
+}
+
+const EXPLAINED: &[Column] =
+    &[count("statement"), text("rule"), text("hit"), text("why"), text("acts"), text("then")];
+
+/// What a statement is to each rule.
+pub(super) fn explain(outside: &Outside, asked: &RulesAsked) -> Result<Table, String> {
+    let mut table = Table::new(EXPLAINED);
+    let told = explained(&outside.shared.rules(), asked)?;
+    for (at, statement) in told.into_iter().enumerate() {
+        for told in statement.rules {
+            table.add([
+                Value::Count(at as u64 + 1),
+                told.rule.into(),
+                if told.is_hit { "yes" } else { "no" }.into(),
+                told.why.into(),
+                told.acts.into(),
+                told.then.into(),
+            ]);
+        }
+    }
+    Ok(table)
+}
+
+/// A statement, and what it is to each rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainedStatement {
+    /// With `?` for each literal.
+    pub digest_text: String,
+    pub rules: Vec<ExplainedRule>,
+    /// The text that would be sent; `None`: the same.
+    pub becomes: Option<String>,
+}
+
+/// What a statement is to a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainedRule {
+    pub rule: String,
+    pub is_hit: bool,
+    pub why: String,
+    pub acts: String,
+    pub then: String,
+}
+
+/// What a statement would be to the rules of a plan that is not in force.
+pub fn explain_by(plan: &Plan, asked: &RulesAsked) -> Result<Vec<ExplainedStatement>, String> {
+    explained(&Rules::new(&plan.rules, None, Instant::now())?, asked)
+}
+
+fn explained(rules: &Rules, asked: &RulesAsked) -> Result<Vec<ExplainedStatement>, String> {
+    let address = asked
+        .address
+        .as_deref()
+        .map(|text| text.parse::<IpAddr>().map_err(|_| format!("{text:?} is no IP address")));
+    let session = SessionFacts {
+        user: asked.user.as_bytes(),
+        schema: asked.schema.as_deref().map(str::as_bytes),
+        address: address.transpose()?,
+    };
+    let (local, utc) = week_minutes_at(SystemTime::now());
+    let moment = Moment { in_transaction: asked.in_transaction, local, utc };
+    let lexed = Lexed::default();
+    let text = lexed.text(asked.text.as_bytes(), Dialect::default());
+    let mut told = Vec::new();
+    for statement in rules.explain(&session, text, &moment) {
+        let all: Vec<_> = rules.iter().zip(&statement.whys).collect();
+        let mut becomes = None;
+        for (ready, _) in all.iter().filter(|(_, why)| why.is_hit()) {
+            for edit in &ready.edits {
+                let now = becomes.as_deref().unwrap_or(statement.text.as_slice());
+                match edit.apply(now, Dialect::default()) {
+                    Ok(edited) => becomes = edited.or(becomes),
+                    Err(unfit) => {
+                        return Err(format!(
+                            "the rule {:?} cannot rewrite it: {}",
+                            ready.rule.name,
+                            unfit.why()
+                        ));
+                    }
+                }
+            }
+        }
+        told.push(ExplainedStatement {
+            digest_text: statement.digest_text.clone(),
+            rules: all
+                .iter()
+                .map(|(ready, why)| ExplainedRule {
+                    rule: ready.rule.name.clone(),
+                    is_hit: why.is_hit(),
+                    why: why.text(),
+                    acts: ready.rule.acts.names().join(", "),
+                    then: then(&ready.rule),
+                })
+                .collect(),
+            becomes: becomes.map(|text| String::from_utf8_lossy(&text).trim().to_owned()),
+        });
+    }
+    Ok(told)
+}
+
+/// The same rules in ProxySQL's columns, as far as these can say them: a row for each rule, whose id is its place.
+pub(super) fn proxysql_rules(outside: &Outside, _: &Surveyed, table: &mut Table) {
+    let rules = outside.shared.rules();
+    let labels: Vec<&String> = rules.iter().filter_map(|ready| ready.rule.label.as_ref()).collect();
+    let flag =
+        |label: &String| labels.iter().position(|known| *known == label).map(|at| at as u64 + 1);
+    for (at, ready) in rules.iter().enumerate() {
+        let rule = &ready.rule;
+        let named = |name: &str| rule.conditions.iter().find(|it| it.name() == name).map(text_of);
+        let leads = match &rule.then {
+            Some(Then::Jump(label)) => flag(label),
+            _ => None,
+        };
+        let group = match &rule.acts.route {
+            Some(RuleRoute::Writer) => Value::Count(0),
+            Some(RuleRoute::Reader) => Value::Count(1),
+            _ => Value::Null,
+        };
+        let nothing = || Value::Null;
+        let error = rule.acts.refuse.as_ref().map(|it| it.message.clone());
+        let delay = rule.acts.delay.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+        table.add([
+            Value::Count(at as u64 + 1),
+            Value::Count(u64::from(!rule.off)),
+            named("user").into(),
+            named("schema").into(),
+            Value::Count(rule.label.as_ref().and_then(flag).unwrap_or(0)),
+            named("address").into(),
+            nothing(),
+            nothing(),
+            named("digest").into(),
+            named("digest_matches").into(),
+            named("text_matches").into(),
+            Value::Count(0),
+            "CASELESS".into(),
+            leads.map_or(Value::Null, Value::Count),
+            rule.acts.replace.as_ref().map(|(_, with)| with.clone()).into(),
+            group,
+            nothing(),
+            nothing(),
+            nothing(),
+            nothing(),
+            nothing(),
+            nothing(),
+            delay.map_or(Value::Null, Value::Count),
+            nothing(),
+            nothing(),
+            nothing(),
+            error.into(),
+            rule.acts.answer.as_ref().map(|_| "OK".to_owned()).into(),
+            nothing(),
+            nothing(),
+            nothing(),
+            nothing(),
+            Value::Count(u64::from(then(rule) == "stop")),
+            Value::from(String::new()),
+            rule.name.clone().into(),
+        ]);
+    }
+}
+
+pub(super) fn proxysql_hits(outside: &Outside, _: &Surveyed, table: &mut Table) {
+    for (at, ready) in outside.shared.rules().iter().enumerate() {
+        table.add([Value::Count(at as u64 + 1), ready.counts.hits().into()]);
+    }
+}
+
+/// What a condition names, in one text.
+fn text_of(condition: &Condition) -> String {
+    use engine::statement::rule::DigestPattern;
+    let joined = |texts: Vec<String>| texts.join(", ");
+    match condition {
+        Condition::User(names) | Condition::Schema(names) => {
+            joined(names.iter().map(|it| it.text().to_owned()).collect())
+        }
+        Condition::Address(networks) => {
+            joined(networks.iter().map(|it| format!("{}/{}", it.address, it.bits)).collect())
+        }
+        Condition::Digest(digests) => joined(
+            digests
+                .iter()
+                .map(|it| match it {
+                    DigestPattern::Number(number) => format!("0x{number:016X}"),
+                    DigestPattern::Text(text) => text.trim_end().to_owned(),
+                })
+                .collect(),
+        ),
+        Condition::DigestMatches(text) | Condition::TextMatches(text) => text.clone(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,232 @@
+//! What a rule does.
+
+use std::time::Duration;
+
+use engine::statement::edit::{fits_comment, unknown_group};
+use engine::statement::rule::{RatePer, RuleActs, RuleAnswer, RuleRate, RuleRefusal, RuleRoute};
+use engine::statement::rules::expression;
+use engine::statement::template::Template;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::values::RuleReader;
+
+type Value<'v, 'd> = &'v Spanned<DeValue<'d>>;
+
+pub(super) fn read(
+    act: &str,
+    value: Value<'_, '_>,
+    acts: &mut RuleActs,
+    reader: &mut RuleReader<'_, '_>,
+) {
+    match act {
+        "rewrite" => acts.rewrite = rewrite(value, reader),
+        "replace" => acts.replace = replace(value, reader),
+        "hint" => acts.hint = comment(value, "rules.hint", reader),
+        "comment" => acts.comment = comment(value, "rules.comment", reader),
+        "refuse" => acts.refuse = refuse(value, reader),
+        "answer" => acts.answer = answer(value, reader),
+        "route" => acts.route = route(value, reader),
+        "class" => acts.class = reader.text(value, "rules.class").map(str::to_owned),
+        "rate" => acts.rate = rate(value, reader),
+        "at_once" => acts.at_once = reader.number(value, "rules.at_once", 1..=100_000),
+        "delay" => {
+            let range = Duration::from_millis(1)..=Duration::from_secs(60);
+            acts.delay = reader.duration(value, "rules.delay", range);
+        }
+        _ => {}
+    }
+}
+
+fn rewrite(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<Template> {
+    let option = "rules.rewrite";
+    let [from, to] = reader.fields(value, option, ["from", "to"])?;
+    let from = reader.needed(from, value, "rules.rewrite.from")?;
+    let to = reader.needed(to, value, "rules.rewrite.to")?;
+    match Template::read(from, to) {
+        Ok(template) => Some(template),
+        Err(message) => {
+            reader.wrong(value.span(), option, message);
+            None
+        }
+    }
+}
+
+fn replace(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<(String, String)> {
+    let [find_at, with_at] = reader.fields(value, "rules.replace", ["find", "with"])?;
+    let find = reader.needed(find_at, value, "rules.replace.find")?;
+    let with = reader.needed(with_at, value, "rules.replace.with")?;
+    match expression(find) {
+        Err(message) => {
+            reader.wrong(find_at.unwrap_or(value).span(), "rules.replace.find", message);
+            return None;
+        }
+        Ok(ready) => {
+            if let Some(unknown) = unknown_group(&ready, with) {
+                let message = format!(
+                    "${unknown} stands for nothing that `find` captures; write ${{1}} where letters or digits follow, \
+                     and $$ for a dollar sign"
+                );
+                reader.wrong(with_at.unwrap_or(value).span(), "rules.replace.with", message);
+                return None;
+            }
+        }
+    }
+    Some((find.to_owned(), with.to_owned()))
+}
+
+fn comment(value: Value<'_, '_>, option: &str, reader: &mut RuleReader<'_, '_>) -> Option<String> {
+    let text = reader.text(value, option)?;
+    if !fits_comment(text) {
+        let message = "it stands in a comment, so it cannot hold /* or */".to_owned();
+        reader.wrong(value.span(), option, message);
+        return None;
+    }
+    Some(text.trim().to_owned())
+}
+
+/// What a client is told where the rule says nothing else. The rule's name is put behind it.
+const REFUSED: (u16, [u8; 5]) = (1227, *b"42000");
+
+fn refuse(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleRefusal> {
+    let option = "rules.refuse";
+    let (number, state) = REFUSED;
+    let mut refusal = RuleRefusal { number, state, message: String::new() };
+    match value.get_ref() {
+        DeValue::Boolean(true) => return Some(refusal),
+        DeValue::Boolean(false) => return None,
+        _ => {}
+    }
+    let [number, state, message] = reader.fields(value, option, ["number", "state", "message"])?;
+    if let Some(number) = number {
+        // Those of client libraries are taken for an impostor's.
+        let given = reader.number(number, "rules.refuse.number", 1000..=65_535)?;
+        if (2000..3000).contains(&given) {
+            let message = "numbers from 2000 to 2999 are those of client libraries".to_owned();
+            reader.wrong(number.span(), "rules.refuse.number", message);
+        }
+        refusal.number = u16::try_from(given).unwrap_or(REFUSED.0);
+    }
+    if let Some(state) = state {
+        let text = reader.text(state, "rules.refuse.state")?;
+        let is_state = |it: &[u8; 5]| it.iter().all(u8::is_ascii_alphanumeric);
+        match <[u8; 5]>::try_from(text.as_bytes()).ok().filter(is_state) {
+            Some(state) => refusal.state = state,
+            None => {
+                let message = "an SQLSTATE has five letters or digits".to_owned();
+                reader.wrong(state.span(), "rules.refuse.state", message);
+            }
+        }
+    }
+    if let Some(message) = message {
+        reader.text(message, "rules.refuse.message")?.clone_into(&mut refusal.message);
+    }
+    Some(refusal)
+}
+
+/// A fixed answer is small.
+const CELLS_MAX: usize = 1000;
+const NAME_MAX: usize = 64;
+
+fn answer(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleAnswer> {
+    let option = "rules.answer";
+    match value.get_ref().as_str() {
+        Some("ok") => return Some(RuleAnswer::Ok),
+        Some(_) => {
+            let message = "it is \"ok\", or { columns = [\"a\"], rows = [[\"1\"]] }".to_owned();
+            reader.wrong(value.span(), option, message);
+            return None;
+        }
+        None => {}
+    }
+    let [columns_at, rows_at] = reader.fields(value, option, ["columns", "rows"])?;
+    let mut columns = Vec::new();
+    for (name, span) in
+        columns_at.map(|it| reader.texts(it, "rules.answer.columns")).unwrap_or_default()
+    {
+        if name.is_empty() || NAME_MAX < name.chars().count() {
+            let message = format!("a column's name has 1 to {NAME_MAX} characters");
+            reader.wrong(span, "rules.answer.columns", message);
+        }
+        columns.push(name.to_owned());
+    }
+    if columns.is_empty() {
+        reader.wrong(value.span(), option, "an answer has at least one column".to_owned());
+        return None;
+    }
+    let mut rows = Vec::new();
+    for row in rows_at.and_then(|it| it.get_ref().as_array()).into_iter().flat_map(|it| it.iter()) {
+        let cells: Vec<_> =
+            reader.texts(row, "rules.answer.rows").iter().map(|(it, _)| (*it).to_owned()).collect();
+        if cells.len() != columns.len() {
+            let message = format!("there are {} values for {} columns", cells.len(), columns.len());
+            reader.wrong(row.span(), "rules.answer.rows", message);
+        }
+        rows.push(cells);
+    }
+    if CELLS_MAX < columns.len() * rows.len().max(1) {
+        let message = format!("an answer has at most {CELLS_MAX} values");
+        reader.wrong(value.span(), option, message);
+    }
+    Some(RuleAnswer::Rows { columns, rows })
+}
+
+fn route(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleRoute> {
+    let option = "rules.route";
+    let [role, server] = reader.fields(value, option, ["role", "server"])?;
+    match (role, server) {
+        (Some(role), None) => match reader.text(role, "rules.route.role")? {
+            "reader" => Some(RuleRoute::Reader),
+            "writer" => Some(RuleRoute::Writer),
+            _ => {
+                let message = "a role is \"reader\" or \"writer\"".to_owned();
+                reader.wrong(role.span(), "rules.route.role", message);
+                None
+            }
+        },
+        (None, Some(server)) => {
+            Some(RuleRoute::Server(reader.text(server, "rules.route.server")?.to_owned()))
+        }
+        _ => {
+            let message = "it names a role or a server, one of them".to_owned();
+            reader.wrong(value.span(), option, message);
+            None
+        }
+    }
+}
+
+fn rate(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleRate> {
+    let option = "rules.rate";
+    let [statements, within, per, burst] =
+        reader.fields(value, option, ["statements", "within", "per", "burst"])?;
+    let Some(statements) = statements else {
+        reader.wrong(value.span(), "rules.rate.statements", "this is missing".to_owned());
+        return None;
+    };
+    let counts = 1..=1_000_000_000;
+    let statements = reader.number(statements, "rules.rate.statements", counts.clone())?;
+    let within = match within {
+        Some(within) => {
+            let range = Duration::from_millis(1)..=Duration::from_secs(86_400);
+            reader.duration(within, "rules.rate.within", range)?
+        }
+        None => Duration::from_secs(1),
+    };
+    let per = match per {
+        Some(per) => {
+            let text = reader.text(per, "rules.rate.per")?;
+            let found = RatePer::ALL.iter().find(|(name, _)| *name == text);
+            if found.is_none() {
+                let names = RatePer::ALL.map(|(name, _)| format!("{name:?}")).join(", ");
+                reader.wrong(per.span(), "rules.rate.per", format!("it is one of {names}"));
+            }
+            found?.1
+        }
+        None => RatePer::All,
+    };
+    let burst = match burst {
+        Some(burst) => reader.number(burst, "rules.rate.burst", counts)?,
+        None => statements,
+    };
+    Some(RuleRate { per, statements, within, burst })
+}

@@ -1,0 +1,178 @@
+//! Rules in files: what is wrong is told with its place, and what is right means what it says.
+
+use engine::statement::rule::{RatePer, RuleAnswer, RuleRoute, Then};
+
+use crate::config::parse;
+
+/// Line, column and message of each mistake in a rule, whose first line is the second of the file.
+fn wrong(rule: &str) -> Vec<String> {
+    let text = format!("[[rules]]\n{rule}");
+    let problems = parse(&text, "f").expect_err(rule);
+    problems.iter().map(ToString::to_string).collect()
+}
+
+/// A rule, and what is told of it.
+const MISTAKES: &[(&str, &str)] = &[
+    ("refuse = true", "f:1:1: rules.name: a rule needs a name"),
+    ("name = 7", "f:2:8: rules.name: this must be a text"),
+    (
+        "name = 'a'\nrefsue = true",
+        "f:3:1: rules.refsue: there is no such option; did you mean refuse?",
+    ),
+    ("name = 'a'\nmatch = 7", "f:3:9: rules.match: this must be a table: { ... }"),
+    (
+        "name = 'a'\nmatch.usr = 'x'",
+        "f:3:7: rules.match.usr: there is no such option; did you mean user?",
+    ),
+    ("name = 'a'\nmatch.user = ['x', 7]", "f:3:20: rules.match.user: this must be a text"),
+    ("name = 'a'\nmatch.user = []", "f:3:14: rules.match.user: an empty list matches nothing"),
+    ("name = 'a'\nmatch.address = '10.0.0.0/40'", "f:3:17: rules.match.address:"),
+    ("name = 'a'\nmatch.kind = 'reads'", "f:3:14: rules.match.kind: \"reads\" is none of \"read\""),
+    ("name = 'a'\nmatch.digest = '0x12'", "f:3:16: rules.match.digest: a digest's number is"),
+    (
+        "name = 'a'\nmatch.digest = \"SELECT 'a\"",
+        "f:3:16: rules.match.digest: a quote or comment never ends",
+    ),
+    (
+        "name = 'a'\nmatch.digest_matches = '('",
+        "f:3:24: rules.match.digest_matches: this is no regular expression",
+    ),
+    (
+        "name = 'a'\nmatch.text_matches = '(a{1000}){1000}'",
+        "f:3:22: rules.match.text_matches: the expression takes more than",
+    ),
+    (
+        "name = 'a'\nmatch.in_transaction = 'no'",
+        "f:3:24: rules.match.in_transaction: this must be true or false",
+    ),
+    (
+        "name = 'a'\nmatch.time = 'noon'",
+        "f:3:14: rules.match.time: \"noon\" is no time of the week",
+    ),
+    ("name = 'a'\nmatch.share = 1.5", "f:3:15: rules.match.share: this must be a number above 0"),
+    (
+        "name = 'a'\nmatch.not = { share = 0.5 }",
+        "f:3:15: rules.match.share: a share is that of the whole rule",
+    ),
+    ("name = 'a'\nmatch.any = { user = 'x' }", "f:3:13: rules.match.any: this must be a list"),
+    (
+        "name = 'a'\nmatch.any = [{ tabel = 'x' }]",
+        "f:3:16: rules.match.tabel: there is no such option; did you mean table?",
+    ),
+    (
+        "name = 'a'\nrewrite = { from = 'SELECT ?a', to = 'SELECT 1' }",
+        "f:3:11: rules.rewrite: `to` loses the parameter ?a",
+    ),
+    ("name = 'a'\nrewrite = { from = 'SELECT 1' }", "f:3:11: rules.rewrite.to: this is missing"),
+    (
+        "name = 'a'\nreplace = { find = '[', with = 'b' }",
+        "f:3:20: rules.replace.find: this is no regular expression",
+    ),
+    (
+        "name = 'a'\nreplace = { find = '(a)', with = '$2' }",
+        "f:3:34: rules.replace.with: $2 stands for nothing",
+    ),
+    ("name = 'a'\ncomment = 'a */ b'", "f:3:11: rules.comment: it stands in a comment"),
+    ("name = 'a'\nhint = 'a */ b'", "f:3:8: rules.hint: it stands in a comment"),
+    (
+        "name = 'a'\nrefuse = { number = 2013 }",
+        "f:3:21: rules.refuse.number: numbers from 2000 to 2999",
+    ),
+    (
+        "name = 'a'\nrefuse = { number = 7 }",
+        "f:3:21: rules.refuse.number: this must be a number from 1000",
+    ),
+    ("name = 'a'\nrefuse = { state = '4200' }", "f:3:20: rules.refuse.state: an SQLSTATE has five"),
+    ("name = 'a'\nrefuse = { text = 'x' }", "f:3:12: rules.refuse.text: there is no such option"),
+    ("name = 'a'\nanswer = 'yes'", "f:3:10: rules.answer: it is \"ok\""),
+    (
+        "name = 'a'\nanswer = { columns = ['a'], rows = [['1', '2']] }",
+        "f:3:37: rules.answer.rows: there are 2 values for 1 columns",
+    ),
+    (
+        "name = 'a'\nrefuse = true\nanswer = 'ok'",
+        "f:4:10: rules.answer: a statement that is refused",
+    ),
+    ("name = 'a'\nroute = { role = 'both' }", "f:3:18: rules.route.role: a role is"),
+    (
+        "name = 'a'\nroute = { role = 'reader', server = 'b' }",
+        "f:3:9: rules.route: it names a role or a server",
+    ),
+    ("name = 'a'\nroute = { server = 'b' }", "f:3:9: rules.route: there is no server \"b\""),
+    ("name = 'a'\nclass = 'b'", "f:3:9: rules.class: there is no class \"b\""),
+    ("name = 'a'\nrate = { within = '1s' }", "f:3:8: rules.rate.statements: this is missing"),
+    (
+        "name = 'a'\nrate = { statements = 1, per = 'table' }",
+        "f:3:32: rules.rate.per: it is one of",
+    ),
+    ("name = 'a'\ndelay = '2h'", "f:3:9: rules.delay: this must be from 1ms to 1m"),
+    ("name = 'a'\nat_once = 0", "f:3:11: rules.at_once: this must be a number from 1"),
+    ("name = 'a'\nthen = 'go'", "f:3:8: rules.then: it is \"next\""),
+    ("name = 'a'\nthen = 'jump b'", "f:3:8: rules.then: no rule has the label \"b\""),
+    ("name = 'a'\nlabel = 'b'\nthen = 'jump b'", "f:4:8: rules.then: rules go on further down"),
+    ("name = 'a'\n[[rules]]\nname = 'a'", "f:4:8: rules.name: there is already a rule \"a\""),
+];
+
+#[test]
+fn each_mistake_is_told_with_its_place() {
+    for (rule, want) in MISTAKES {
+        let told = wrong(rule);
+        assert!(told.iter().any(|line| line.starts_with(want)), "{rule}: {told:#?}");
+    }
+    let told = parse("rules = 7", "f").expect_err("no list");
+    assert_eq!(
+        told[0].to_string(),
+        "f:1:9: rules: each rule stands in a section of its own: write [[rules]]"
+    );
+    // What nests without end is no danger.
+    let deep = format!("name = 'a'\nmatch = {}{}", "{ not = ".repeat(20), "}".repeat(20));
+    assert!(!wrong(&deep).is_empty());
+}
+
+#[test]
+fn rules_mean_what_they_say() {
+    let text = "
+        [[rules]]
+        name = 'one'
+        note = 'why'
+        enabled = false
+        rate = { statements = 100, within = '10s', per = 'digest', burst = 7 }
+        delay = '100ms'
+        hint = 'MAX_EXECUTION_TIME(1000)'
+        comment = 'app=billing'
+        class = 'default'
+        then = 'jump there'
+        [rules.match]
+        user = ['report', 'bi\\_%']
+        digest = ['SELECT ? FROM t WHERE x = ?', '0x0123456789abcdef']
+        table = 'shop.orders'
+        tag = { app = 'billing' }
+        time = 'mon-fri 08:00-18:00'
+        share = 0.01
+        not = { in_transaction = true }
+        any = [{ kind = 'read' }, { address = '10.0.0.0/8' }]
+
+        [[rules]]
+        name = 'two'
+        label = 'there'
+        answer = { columns = ['a'], rows = [['1'], ['2']] }
+        [[rules]]
+        name = 'three'
+        route.role = 'reader'
+    ";
+    let (plan, warnings) = parse(text, "f").expect("good rules");
+    let [one, two, three] = &plan.rules[..] else { panic!("three rules") };
+    assert!(one.off && one.label.is_none() && one.note == "why");
+    assert_eq!((one.conditions.len(), one.share), (7, Some(0.01)));
+    assert_eq!(one.then, Some(Then::Jump("there".to_owned())));
+    let rate = one.acts.rate.expect("a rate");
+    assert_eq!((rate.per, rate.statements, rate.burst), (RatePer::Digest, 100, 7));
+    assert_eq!(one.acts.names(), ["hint", "comment", "class", "rate", "delay"]);
+    assert!(matches!(&two.acts.answer, Some(RuleAnswer::Rows { rows, .. }) if rows.len() == 2));
+    assert_eq!(three.acts.route, Some(RuleRoute::Reader));
+    let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        warnings.iter().any(|it| it.contains("rules.route: this has no effect")),
+        "{warnings:?}"
+    );
+}

@@ -1,0 +1,298 @@
+//! Rules in front of real servers: statements are refused, answered, rewritten, held back and routed, and nothing else of
+//! a session changes.
+
+use backend::Address;
+use testkit::client::{Client, Problem};
+use testkit::cluster::Cluster;
+use testkit::fake_client::FakeClient;
+use wire::Capabilities;
+
+use crate::cluster::{Watched, client, server_id};
+use crate::reload::{Scene, code, pair, user};
+
+const RULES: &str = r#"
+[[rules]]
+name = "tables stay"
+refuse = { number = 1370, state = "42000", message = "tables stay here" }
+match = { kind = "ddl", digest_matches = "^drop table" }
+
+[[rules]]
+name = "ping"
+answer = "ok"
+match.text_matches = "^select 'ping'$"
+
+[[rules]]
+name = "fixed"
+answer = { columns = ["a", "b"], rows = [["1", "x"], ["2", "y'"]] }
+match.table = "nowhere"
+
+[[rules]]
+name = "moved"
+rewrite = { from = "SELECT ?a FROM old_t WHERE id = ?b", to = "SELECT ?a FROM new_t WHERE id = ?b" }
+
+[[rules]]
+name = "renamed"
+replace = { find = '\bcolour\b', with = "color" }
+match.table = "paints"
+
+[[rules]]
+name = "told"
+comment = "rule=told"
+hint = "MAX_EXECUTION_TIME(60000)"
+match.table = "processlist"
+
+[[rules]]
+name = "some"
+rate = { statements = 2, within = "1h", per = "user" }
+match.table = "rated"
+
+[[rules]]
+name = "late"
+delay = "50ms"
+match.table = "late_t"
+
+[[rules]]
+name = "two"
+at_once = 2
+match.digest_matches = "sleep"
+
+[[rules]]
+name = "no report in a transaction"
+refuse = true
+match = { in_transaction = true, tag = { kind = "report" } }
+"#;
+
+fn tables(scene: &Scene) {
+    scene
+        .server
+        .sql(
+            "CREATE DATABASE IF NOT EXISTS test; USE test; \
+             CREATE TABLE old_t (id INT PRIMARY KEY, v INT); \
+             CREATE TABLE new_t (id INT PRIMARY KEY, v INT); INSERT INTO new_t VALUES (1, 10), (2, 20); \
+             CREATE TABLE paints (color INT); INSERT INTO paints VALUES (7); \
+             CREATE TABLE rated (a INT); CREATE TABLE late_t (a INT); INSERT INTO late_t VALUES (1)",
+        )
+        .expect("tables");
+}
+
+fn connect(scene: &Scene, user: &str) -> Client {
+    let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: scene.flifo.port() };
+    let client = Client::builder(address, user, &format!("{user}'s"))
+        .schema("test")
+        .with(Capabilities::MULTI_STATEMENTS)
+        .with(Capabilities::MULTI_RESULTS);
+    client.connect().expect("a login")
+}
+
+fn refused(answer: Result<Vec<Vec<String>>, Problem>) -> u16 {
+    code(&answer.expect_err("it is refused")).expect("a number")
+}
+
+/// What all users see of the rules above.
+fn look_as(scene: &Scene, user: &str) {
+    let mut client = connect(scene, user);
+    assert_eq!(refused(client.query("DROP TABLE new_t")), 1370);
+    assert_eq!(refused(client.query("/* x */ drop\ntable if exists new_t")), 1370);
+    assert_eq!(
+        refused(client.query("SELECT 1; DROP TABLE new_t")),
+        1370,
+        "each statement is judged"
+    );
+    assert_eq!(refused(client.query("SELECT 'DROP")), 1370, "what cannot be read may be anything");
+    assert_eq!(client.query("SELECT 'DROP TABLE new_t'").unwrap(), [["DROP TABLE new_t"]]);
+    assert!(client.query("SELECT 'ping'").unwrap().is_empty(), "it is answered with OK");
+    assert_eq!(client.query("SELECT * FROM nowhere").unwrap(), [["1", "x"], ["2", "y'"]]);
+    assert_eq!(
+        refused(client.query("SELECT 1; SELECT 'ping'")),
+        1235,
+        "one of several has no answer of its own"
+    );
+    assert_eq!(client.query("select v from old_t where id = 2").unwrap(), [["20"]]);
+    assert_eq!(
+        client.query("SELECT v FROM old_t WHERE id = 1; SELECT v FROM old_t WHERE id = 2").unwrap(),
+        [["10"], ["20"]]
+    );
+    assert!(client.query("SELECT v FROM old_t WHERE id = 1 OR 1 = 1").unwrap().is_empty());
+    assert_eq!(client.query("SELECT colour FROM paints").unwrap(), [["7"]]);
+    let info = "SELECT info FROM information_schema.processlist WHERE id = CONNECTION_ID()";
+    let own = client.query(info).unwrap();
+    if let Some(row) = own.first() {
+        // Pooled clients have an id that the server does not know.
+        assert!(
+            row[0].starts_with("SELECT /*+ MAX_EXECUTION_TIME(60000) */ /* rule=told */ info"),
+            "{row:?}"
+        );
+    }
+    client.query("SELECT a FROM rated").unwrap();
+    client.query("SELECT a FROM rated WHERE a = 1").unwrap();
+    assert_eq!(refused(client.query("SELECT a FROM rated")), 1226);
+    let begun = std::time::Instant::now();
+    assert_eq!(client.query("SELECT a FROM late_t").unwrap(), [["1"]]);
+    assert!(begun.elapsed().as_millis() >= 50, "{:?}", begun.elapsed());
+    assert_eq!(client.query("SELECT 2 /* kind=report */").unwrap(), [["2"]]);
+    client.query("BEGIN").unwrap();
+    assert_eq!(refused(client.query("SELECT 2 /* kind=report */")), 1227);
+    client.query("INSERT INTO old_t VALUES (9, 9)").unwrap();
+    assert_eq!(refused(client.query("SELECT 2 /* kind=report */")), 1227);
+    client.query("ROLLBACK").unwrap();
+    assert!(client.query("SELECT v FROM old_t").unwrap().is_empty(), "the transaction was its own");
+}
+
+/// Executes a statement with one number. The answer is its first column.
+fn execute(client: &mut FakeClient, id: u32, value: u64) -> Result<usize, u16> {
+    let mut payload = vec![0x17];
+    payload.extend_from_slice(&id.to_le_bytes());
+    payload.extend_from_slice(&[0, 1, 0, 0, 0, 0, 1, 8, 0]);
+    payload.extend_from_slice(&value.to_le_bytes());
+    client.command(&payload).map(|rows| rows.len()).map_err(|refusal| refusal.code())
+}
+
+fn prepare_as(scene: &Scene, user: &str) {
+    let mut client = FakeClient::login(scene.flifo.port(), user, &format!("{user}'s")).unwrap();
+    client.query("USE test").unwrap();
+    assert_eq!(client.prepare("DROP TABLE new_t").unwrap_err().code(), 1370);
+    let moved = client.prepare("SELECT v FROM old_t WHERE id = ?").unwrap();
+    assert_eq!(execute(&mut client, moved, 1), Ok(1), "it reads the other table");
+    assert_eq!(execute(&mut client, moved, 3), Ok(0));
+    let fixed = client.prepare("SELECT * FROM nowhere WHERE id = ?").unwrap();
+    assert_eq!(execute(&mut client, fixed, 1), Ok(2));
+    let other = client.prepare("SELECT v FROM new_t WHERE id = ?").unwrap();
+    assert_eq!(execute(&mut client, other, 2), Ok(1));
+}
+
+#[test]
+fn statements_are_refused_answered_and_rewritten() {
+    let scene = Scene::start("", &(user("app", "") + RULES));
+    tables(&scene);
+    // One is pooled, the other passed through.
+    for user in ["app", "report"] {
+        look_as(&scene, user);
+        prepare_as(&scene, user);
+    }
+    wait_in_line(&scene);
+    let mut console = scene.console();
+    let rows = console.query("SELECT name, hits, last_hit_seconds FROM rules").unwrap();
+    let hits = |name: &str| -> u64 {
+        rows.iter().find(|row| row[0] == name).expect("the rule")[1].parse().expect("a count")
+    };
+    for name in ["tables stay", "ping", "fixed", "moved", "renamed", "told", "late"] {
+        assert!(hits(name) >= 2, "{name}: {rows:?}");
+    }
+    assert_eq!(hits("some"), 6, "{rows:?}");
+    assert_eq!(console.query("SHOW RULES").unwrap().len(), rows.len());
+    let told = console.query("EXPLAIN RULES FOR 'DROP TABLE x' USER 'app'").unwrap();
+    assert_eq!(told[0][1..4], ["tables stay", "yes", "hit"]);
+    assert_eq!(told[1][1..4], ["ping", "no", "a rule before it ends the way"]);
+    let named = "SELECT rule_id, active, apply, comment FROM runtime_mysql_query_rules WHERE comment = 'ping'";
+    assert_eq!(console.query(named).unwrap(), [["2", "1", "1", "ping"]]);
+    let counted = "SELECT hits FROM stats_mysql_query_rules WHERE rule_id = 7";
+    assert_eq!(console.query(counted).unwrap(), [["6"]]);
+    scene.end();
+}
+
+/// Never more than two run, and all of them do.
+fn wait_in_line(scene: &Scene) {
+    let most = std::thread::scope(|scope| {
+        let sleep = |user: &'static str| {
+            scope.spawn(move || {
+                let mut client = connect(scene, user);
+                for _ in 0..3 {
+                    assert_eq!(client.query("SELECT SLEEP(0.2)").unwrap(), [["0"]]);
+                }
+            })
+        };
+        let sleepers: Vec<_> = ["app", "app", "app", "report", "report"].map(sleep).into();
+        let mut most = 0;
+        let text =
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
+        while sleepers.iter().any(|sleeper| !sleeper.is_finished()) {
+            let running = scene.server.sql(text).expect("a count");
+            most =
+                most.max(running.lines().last().expect("a row").parse::<u32>().expect("a count"));
+        }
+        most
+    });
+    assert!((1..=2).contains(&most), "{most} at once");
+    // A client in a transaction does not wait, and one that leaves takes no place with it.
+    let mut holder = connect(scene, "app");
+    holder.query("BEGIN").unwrap();
+    holder.query("INSERT INTO late_t VALUES (2)").unwrap();
+    assert_eq!(holder.query("SELECT SLEEP(0)").unwrap(), [["0"]]);
+    holder.query("ROLLBACK").unwrap();
+}
+
+#[test]
+fn other_rules_are_in_force_with_the_next_statement() {
+    let scene = Scene::start("", &(user("app", "") + RULES));
+    tables(&scene);
+    let mut client = connect(&scene, "app");
+    let mut fake = FakeClient::login(scene.flifo.port(), "app", "app's").unwrap();
+    fake.query("USE test").unwrap();
+    let moved = fake.prepare("SELECT v FROM old_t WHERE id = ?").unwrap();
+    assert_eq!(execute(&mut fake, moved, 1), Ok(1));
+    assert!(client.query("SELECT 'ping'").unwrap().is_empty());
+    let told = scene.reload(|text| text.replace("^select 'ping'$", "^select 'pong'$"));
+    assert_eq!(told, [pair("rules.ping", "now")]);
+    assert_eq!(client.query("SELECT 'ping'").unwrap(), [["ping"]]);
+    assert!(client.query("SELECT 'pong'").unwrap().is_empty());
+    // What was prepared is known by what its client has written.
+    let more = "[[rules]]\nname = 'closed'\nrefuse = true\nmatch.table = 'old_t'\n";
+    assert_eq!(scene.reload(|text| format!("{text}\n{more}")), [pair("rules.closed", "now")]);
+    assert_eq!(execute(&mut fake, moved, 1), Err(1227));
+    assert_eq!(refused(client.query("SELECT v FROM old_t WHERE id = 1")), 1227);
+    scene.flifo.change_configuration(|text| {
+        text.replace("match.table = 'old_t'", "match.tables = 'old_t'")
+    });
+    assert!(scene.console().query("RELOAD").is_err(), "a rule that is wrong");
+    assert_eq!(execute(&mut fake, moved, 1), Err(1227), "nothing has changed");
+    let none = |text: &str| text.split("[[rules]]").next().unwrap().to_owned();
+    let told = scene.reload(none);
+    let rules = told.iter().filter(|(name, _)| name.starts_with("rules."));
+    assert_eq!(rules.count(), 11, "{told:?}");
+    assert_eq!(execute(&mut fake, moved, 1), Ok(1), "it was prepared so");
+    assert_eq!(client.query("SELECT 'pong'").unwrap(), [["pong"]]);
+    scene.end();
+}
+
+#[test]
+fn statements_go_where_rules_send_them_and_transactions_stay() {
+    let rules = r#"reads = "any"
+[[rules]]
+name = "to the writer"
+route = { role = "writer" }
+match.tag = { to = "writer" }
+[[rules]]
+name = "to the second"
+route = { server = "db2" }
+match.tag = { to = "db2" }
+[[rules]]
+name = "to a reader"
+route = { role = "reader" }
+match.tag = { to = "reader" }
+"#;
+    let mut scene = Watched::start(Cluster::replicated(1), rules);
+    scene.wait_for_roles(&["writer", "reader"]);
+    let mut client = client(&scene.flifo).unwrap();
+    client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+    client.query("INSERT INTO t VALUES (1)").unwrap();
+    scene.cluster.wait_for(1, 0);
+    assert_eq!(server_id(&mut client), "2", "a read");
+    for _ in 0..3 {
+        for (text, server) in [
+            ("SELECT @@server_id /* to=writer */", "1"),
+            ("SELECT @@server_id /* to=db2 */", "2"),
+            ("SHOW VARIABLES LIKE 'server_id'", "1"),
+            ("SHOW VARIABLES LIKE 'server_id' /* to=reader */", "2"),
+        ] {
+            let rows = client.query(text).unwrap();
+            assert_eq!(rows[0].last().map(String::as_str), Some(server), "{text}");
+        }
+    }
+    client.query("BEGIN").unwrap();
+    client.query("INSERT INTO t VALUES (2)").unwrap();
+    let problem = client.query("SELECT @@server_id /* to=db2 */").unwrap_err();
+    assert!(problem.to_string().contains("\"to the second\""), "{problem}");
+    assert_eq!(client.query("SELECT COUNT(*), @@server_id FROM t").unwrap(), [["2", "1"]]);
+    client.query("COMMIT").unwrap();
+    assert_eq!(client.query("SELECT @@server_id /* to=db2 */").unwrap(), [["2"]]);
+}
