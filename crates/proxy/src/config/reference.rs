@@ -3,8 +3,10 @@
 use std::fmt::Write;
 
 use super::form::Form;
-use super::options::{Applies, CLASSES, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
-use super::plan::{ClassRule, Plan, RouteRule, ServerRule, UserOptions};
+use super::options::{
+    Applies, CLASSES, CLUSTERS, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS,
+};
+use super::plan::{ClassRule, ClusterRule, Plan, RouteRule, ServerRule, UserOptions};
 
 /// The reference of all options, as Markdown.
 pub fn reference() -> String {
@@ -14,6 +16,7 @@ pub fn reference() -> String {
     }
     describe_section(USERS, &mut UserOptions::default(), &mut out);
     describe_section(CLASSES, &mut ClassRule::default(), &mut out);
+    describe_section(CLUSTERS, &mut ClusterRule::default(), &mut out);
     describe_section(SERVERS, &mut ServerRule::default(), &mut out);
     describe_section(ROUTES, &mut RouteRule::default(), &mut out);
     out
@@ -32,6 +35,7 @@ pub fn sample() -> String {
     // Without its header, an option of a user would belong to the section before.
     show_section(USERS, "#[[users]]\n", &mut UserOptions::default(), &mut out);
     show_section(CLASSES, "#[[classes]]\n", &mut ClassRule::default(), &mut out);
+    show_section(CLUSTERS, "#[[clusters]]\n", &mut ClusterRule::default(), &mut out);
     show_section(SERVERS, "#[[servers]]\n", &mut ServerRule::default(), &mut out);
     show_section(ROUTES, "#[[routes]]\n", &mut RouteRule::default(), &mut out);
     out
