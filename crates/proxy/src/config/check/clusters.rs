@@ -51,12 +51,12 @@ fn servers(reading: &mut Reading<'_>) {
         if written.has(option) {
             exists(plan, &rule.cluster, written, option, report);
         } else if !plan.clusters.is_empty() {
-            let message = "there are [[clusters]]: a server needs the name of its own".to_owned();
+            let message = "a server needs the name of its cluster, since [[clusters]] are listed".to_owned();
             report.error(origin, Some(option.to_owned()), message);
         }
     }
     for (rule, WrittenItem { origin, .. }) in plan.clusters.iter().zip(clusters.iter()) {
-        if !plan.servers.iter().any(|server| server.cluster == rule.name) {
+        if !rule.name.is_empty() && !plan.servers.iter().any(|server| server.cluster == rule.name) {
             let message = format!(
                 "no server of [[servers]] belongs to the cluster {:?}: name it in servers.cluster",
                 rule.name

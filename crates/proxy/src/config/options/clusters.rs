@@ -26,7 +26,7 @@ pub(in crate::config) static CLUSTERS: Section<ClusterRule> = Section {
                     Ok(())
                 },
             },
-            example: Some("\"shop\""),
+            example: Some("\"main\""),
             doc: "What the cluster is called in `[[servers]]` and `[[users]]`, on the console, in \
                   logs and metrics. Needed.",
             elsewhere: &[("ProxySQL", "mysql_replication_hostgroups.comment")],

@@ -246,7 +246,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                     Ok(())
                 },
             },
-            example: Some("\"shop\""),
+            example: Some("\"main\""),
             doc: "The cluster that serves this user's clients, unless they enter a schema that \
                   another one names (`clusters.schemas`). By default, the first of `[[clusters]]`. \
                   The servers of each cluster that a user comes to must know the user by the same \
