@@ -253,7 +253,7 @@ pub(crate) fn end_refused_transaction(
     error: &[u8],
 ) {
     let is_open = || client.is_pooled() && client.session.borrow().in_transaction();
-    if worker.shared.cluster.routes().is_some() && is_read_only(error) && is_open() {
+    if worker.shared.cluster.is_routed() && is_read_only(error) && is_open() {
         tracing::info!(
             client = client.id,
             server = worker.at(backend.server).server.name.as_str(),
