@@ -263,3 +263,6 @@ impl Cluster {
         limit
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,7 +51,8 @@ fn servers(reading: &mut Reading<'_>) {
         if written.has(option) {
             exists(plan, &rule.cluster, written, option, report);
         } else if !plan.clusters.is_empty() {
-            let message = "a server needs the name of its cluster, since [[clusters]] are listed".to_owned();
+            let message =
+                "a server needs the name of its cluster, since [[clusters]] are listed".to_owned();
             report.error(origin, Some(option.to_owned()), message);
         }
     }
