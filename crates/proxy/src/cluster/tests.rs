@@ -17,7 +17,7 @@ const SERVERS: [(&str, &str); 4] = [("a1", "a"), ("b1", "b"), ("a2", "a"), ("b2"
 const CLUSTERS: &str = "[[users]]\nname = 'u'\npassword = 'x'\n\
     [[users]]\nname = 'v'\npassword = 'x'\ncluster = 'b'\n\
     [[clusters]]\nname = 'a'\nrouting.hold = '3s'\n\
-    [[clusters]]\nname = 'b'\nschemas = ['old_%']\nrouting.mode = 'split'\n";
+    [[clusters]]\nname = 'b'\nschemas = ['old\\_%']\nrouting.mode = 'split'\n";
 
 fn listed(servers: &[(&str, &str)]) -> String {
     let server = |(at, (name, cluster)): (usize, &(&str, &str))| {
