@@ -16,6 +16,7 @@ use wire::lex::Dialect;
 use wire::text::Lexed;
 
 use crate::cluster::members::ClusterId;
+use crate::dispatch::answer;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::{Command, SentBy};
 use crate::dispatch::diagnostics;
@@ -118,7 +119,12 @@ pub(crate) fn move_home(worker: &Worker, client: &Client) {
 }
 
 /// A command that enters a schema goes to the cluster in which that lies.
-fn into_schema(worker: &Worker, client: &Client, command: &mut Command, packet: &[u8]) -> Way {
+fn into_schema(
+    worker: &Rc<Worker>,
+    client: &Client,
+    command: &mut Command,
+    packet: &[u8],
+) -> Way {
     let Some(schema) = entered(client, packet) else { return Way::Free };
     let cluster = serving(worker, client, Some(&schema));
     if cluster == client.cluster.get() {
@@ -128,9 +134,12 @@ fn into_schema(worker: &Worker, client: &Client, command: &mut Command, packet: 
     if packet.get(HEADER) == Some(&(Opcode::InitDb as u8)) {
         return Way::Free;
     }
+    // A text would clear what the command leaves.
+    answer::clear(worker, client);
     let of_command = diagnostics::facts(worker, client, Opcode::InitDb);
-    let (messages, is_still) = (of_command.messages, true);
-    command.facts = Facts { messages, is_still, ..std::mem::take(&mut command.facts) };
+    let Facts { messages, ok_warnings, .. } = of_command;
+    let own = std::mem::take(&mut command.facts);
+    command.facts = Facts { messages, ok_warnings, is_still: true, ..own };
     let mut instead = Vec::new();
     put_packet(&mut instead, 0, &[&[Opcode::InitDb as u8], &schema[..]].concat());
     Way::As(instead)

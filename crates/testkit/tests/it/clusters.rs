@@ -122,10 +122,15 @@ fn users_schemas_and_prepared_statements_lead_to_their_clusters() {
     client.query("USE sbtest").unwrap();
     assert_eq!(one(&mut client, "SELECT MAX(v) FROM t").unwrap(), "3");
 
-    // Warnings are shown by the server that has them, or by what was kept of them.
-    assert_eq!(one(&mut client, "SELECT 1 / 0").unwrap(), "NULL");
-    client.query("USE old").unwrap();
-    assert_eq!(client.query("SHOW WARNINGS").unwrap().len(), 0, "USE has cleared them");
+    // A USE does to messages what it does at a server.
+    let warnings = |client: &mut Client, schema: &str| {
+        client.query("SELECT 1 / 0").unwrap();
+        client.query(&format!("USE {schema}")).unwrap();
+        client.query("SHOW WARNINGS").unwrap()
+    };
+    let address = format!("127.0.0.1:{}", scene.shop.servers[0].port()).parse().unwrap();
+    let mut direct = Client::builder(address, USER, Cluster::password()).connect().unwrap();
+    assert_eq!(warnings(&mut client, "old"), warnings(&mut direct, "common"));
 
     let mut prepared =
         FakeClient::login(scene.flifo.port(), USER, Cluster::password()).expect("a login");
