@@ -119,12 +119,7 @@ pub(crate) fn move_home(worker: &Worker, client: &Client) {
 }
 
 /// A command that enters a schema goes to the cluster in which that lies.
-fn into_schema(
-    worker: &Rc<Worker>,
-    client: &Client,
-    command: &mut Command,
-    packet: &[u8],
-) -> Way {
+fn into_schema(worker: &Rc<Worker>, client: &Client, command: &mut Command, packet: &[u8]) -> Way {
     let Some(schema) = entered(client, packet) else { return Way::Free };
     let cluster = serving(worker, client, Some(&schema));
     if cluster == client.cluster.get() {
