@@ -3,6 +3,8 @@
 use std::rc::Rc;
 
 use engine::gate::{Ask, Full, Slot, Start, Waiting};
+use wire::command::Opcode;
+use wire::frame::HEADER;
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::agenda::Due;
@@ -57,6 +59,10 @@ fn enter_cluster(
         Ok(Way::As(instead)) => instead,
         Ok(Way::Waits) => {
             return answer::hold(worker, client, command, packet, Awaits::Backend);
+        }
+        // A piece of a parameter has no reply.
+        Err(fault) if packet.get(HEADER) == Some(&(Opcode::StmtSendLongData as u8)) => {
+            return answer::refuse_and_close(worker, client, &fault);
         }
         Err(fault) => return answer::refuse(worker, client, command, &fault),
     };
