@@ -194,13 +194,13 @@ fn a_failover_and_a_reload_in_one_cluster_leave_the_other_alone() {
     let mut reporters: Vec<_> =
         (0..4).map(|_| scene.try_client("report", None).expect("a login")).collect();
     let mut visitor = scene.client();
+    let check = |client: &mut Client, servers: &[&str], count: &AtomicU64| {
+        let id = server_id(client);
+        wrong.fetch_add(u64::from(!servers.contains(&id.as_str())), Relaxed);
+        count.fetch_add(1, Relaxed);
+    };
     thread::scope(|scope| {
         let _over = Over(&stop);
-        let check = |client: &mut Client, servers: &[&str], count: &AtomicU64| {
-            let id = server_id(client);
-            wrong.fetch_add(u64::from(!servers.contains(&id.as_str())), Relaxed);
-            count.fetch_add(1, Relaxed);
-        };
         for client in &mut clients {
             let (stop, check, in_shop) = (&stop, &check, &in_shop);
             scope.spawn(move || {
