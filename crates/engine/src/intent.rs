@@ -21,7 +21,7 @@ pub use ends::Ends;
 pub use inserts::Inserts;
 pub use looks::LooksUp;
 pub use messages::Messages;
-pub use moves::Moves;
+pub use moves::{Moves, entered};
 pub use reader::Intent;
 pub(crate) use reader::is_builtin_function;
 pub use readings::Readings;

@@ -1,4 +1,4 @@
-//! The servers behind Flifo: where they are, what is known of each, and which is for what.
+//! The servers behind Flifo: where they are, what is known of each, which is for what, and to which cluster it belongs.
 
 pub(crate) mod agent;
 pub(crate) mod auto_limit;
@@ -10,32 +10,43 @@ pub(crate) mod names;
 pub(crate) mod post;
 pub(crate) mod queue_length;
 pub(crate) mod roles;
+pub(crate) mod seats;
 pub(crate) mod servers;
 pub(crate) mod tls;
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use engine::account::name::UserName;
+use engine::checks::scheduler::Loads;
 use engine::classes::Classes;
 use engine::descriptors::Descriptors;
 
 use crate::cluster::dial::Dialer;
 use crate::cluster::facts::{ServerState, Standing};
-use crate::cluster::members::Members;
+use crate::cluster::members::{ClusterId, Members};
 use crate::cluster::post::{News, Post};
+use crate::cluster::seats::Seats;
 use crate::cluster::servers::{Server, ServerId, Servers, Site};
 use crate::config::{Live, Plan};
 
-/// All servers, as the whole process sees them.
+/// All servers of all clusters, as the whole process sees them.
 pub(crate) struct Cluster {
     live: Arc<Live>,
     pub(crate) servers: Arc<Servers>,
-    /// What is known and decided of them.
-    pub(crate) members: Members,
+    seats: Arc<Seats>,
+    /// What is known and decided of each cluster. They keep their places for as long as the process lives.
+    all: boxcar::Vec<Members>,
+    /// The place of the first that the configuration names.
+    first: AtomicUsize,
     pub(crate) dialer: Dialer,
     pub(crate) post: Arc<Post>,
     /// The classes of statements; how they share a server is that server's.
     classes: RwLock<Arc<Classes>>,
     workers: usize,
+    /// How much each worker has to do, as far as checks ask.
+    pub(crate) loads: Arc<Loads>,
 }
 
 impl Cluster {
@@ -46,27 +57,55 @@ impl Cluster {
         workers: usize,
         post: Post,
     ) -> Self {
-        let (servers, post) = (Arc::new(Servers::default()), Arc::new(post));
         let plan = live.get();
-        let members = Members::new(&plan, workers, Arc::clone(&servers), Arc::clone(&post));
         let dialer = Dialer { live: Arc::clone(live), descriptors };
-        let classes = RwLock::new(Arc::new(Classes::new(plan.all_classes(), workers)));
-        let live = Arc::clone(live);
-        let cluster = Self { live, servers, members, dialer, post, classes, workers };
+        let cluster = Self {
+            live: Arc::clone(live),
+            servers: Arc::default(),
+            seats: Arc::default(),
+            all: boxcar::Vec::new(),
+            first: AtomicUsize::new(0),
+            dialer,
+            post: Arc::new(post),
+            classes: RwLock::new(Arc::new(Classes::new(plan.all_classes(), workers))),
+            workers,
+            loads: Arc::new(Loads::new(workers)),
+        };
+        cluster.tell_apart(&plan);
         sites.into_iter().for_each(|site| cluster.add(site, &plan));
         cluster
     }
 
+    /// Gives each cluster that this plan names its place, if it has none yet.
+    fn tell_apart(&self, plan: &Plan) {
+        for name in plan.cluster_names().filter(|name| self.named(name).is_none()) {
+            let (servers, post) = (Arc::clone(&self.servers), Arc::clone(&self.post));
+            let (id, seats) = (ClusterId(self.all.count()), Arc::clone(&self.seats));
+            let options = plan.governing(name);
+            self.all.push(Members::new(id, name.to_owned(), options, seats, (servers, post)));
+        }
+        if self.all.count() > 1 {
+            self.seats.tell_apart();
+        }
+        let first = plan.cluster_names().next().and_then(|name| self.named(name));
+        self.first.store(first.map_or(0, |members| members.id.0), Relaxed);
+    }
+
     fn add(&self, site: Site, plan: &Plan) {
         let id = ServerId(self.servers.places());
-        self.members.add(&site.rule, plan);
+        let members = self.named(&site.rule.cluster).unwrap_or_else(|| self.first_cluster());
+        members.add(&site.rule, plan.governing(&members.name));
         let server = Server::new(id, site, plan, &self.classes(), self.workers);
         self.servers.add(Arc::new(server));
+        if self.servers.places() > 1 || !plan.servers.is_empty() {
+            self.seats.route();
+        }
     }
 
     /// Goes by another plan, in which these servers are named.
     pub(crate) fn reconfigure(&self, sites: Vec<Site>, plan: &Plan) {
-        self.members.reconfigure(plan);
+        self.tell_apart(plan);
+        self.clusters().for_each(|members| members.reconfigure(plan.governing(&members.name)));
         let classes = plan.all_classes();
         self.servers.all().for_each(|server| server.reclassify(&classes));
         let new = Arc::new(self.classes().succeeding(&classes));
@@ -79,11 +118,12 @@ impl Cluster {
                 continue;
             };
             named.push(server.id);
+            let members = self.of(server.id);
             if server.is_retired() {
                 server.retire(false);
-                self.members.revive(server.id, &site.rule, plan);
+                members.revive(server.id, &site.rule, plan.governing(&members.name));
             } else {
-                self.members.regroup(server.id, &site.rule);
+                members.regroup(server.id, &site.rule);
             }
             server.reconfigure(site, plan, |worker| {
                 self.post.to(worker, News::SlotFree(server.id));
@@ -97,8 +137,46 @@ impl Cluster {
                 "the server is not named any more: its clients leave it"
             );
             server.retire(true);
-            self.members.retire(server.id);
+            self.of(server.id).retire(server.id);
         }
+    }
+
+    /// The cluster of this name, if there is one or was.
+    pub(crate) fn named(&self, name: &str) -> Option<&Members> {
+        self.clusters().find(|members| members.name == name)
+    }
+
+    /// All clusters, those among them that the configuration does not name any more.
+    pub(crate) fn clusters(&self) -> impl Iterator<Item = &Members> {
+        self.all.iter().map(|(_, members)| members)
+    }
+
+    /// The cluster that serves those that name none.
+    pub(crate) fn first_cluster(&self) -> &Members {
+        // It is there before any server is.
+        &self.all[self.first.load(Relaxed)]
+    }
+
+    /// A server's cluster.
+    pub(crate) fn of(&self, server: ServerId) -> &Members {
+        &self.all[self.seats.get(server).cluster.0]
+    }
+
+    /// Whether there is, or was, more than one cluster.
+    #[inline]
+    pub(crate) fn are_several(&self) -> bool {
+        self.seats.are_several()
+    }
+
+    /// A cluster by its place.
+    pub(crate) fn get(&self, cluster: ClusterId) -> &Members {
+        &self.all[cluster.0]
+    }
+
+    /// The cluster of a user's clients, as far as no schema says otherwise.
+    pub(crate) fn serving(&self, plan: &Plan, user: &UserName) -> ClusterId {
+        let named = plan.cluster_of_user(user).and_then(|name| self.named(name));
+        named.unwrap_or_else(|| self.first_cluster()).id
     }
 
     pub(crate) fn classes(&self) -> Arc<Classes> {
@@ -117,24 +195,37 @@ impl Cluster {
     /// The server that is meant where none is named: the only one, or the first of the configuration.
     pub(crate) fn first(&self) -> &Server {
         // One is always named: the configuration is refused otherwise.
-        self.servers.iter().next().unwrap_or_else(|| self.servers.get(ServerId::default()))
+        let first = self.first_cluster().servers().next().or_else(|| self.servers.iter().next());
+        first.unwrap_or_else(|| self.servers.get(ServerId::default()))
     }
 
-    /// What routes go by, where statements are routed.
+    /// Whether statements are routed: there is more than one server, or was, or a list of them.
     #[inline]
-    pub(crate) fn routes(&self) -> Option<&Members> {
-        self.members.is_routed().then_some(&self.members)
+    pub(crate) fn is_routed(&self) -> bool {
+        self.seats.are_routed()
+    }
+
+    /// What routes in this cluster go by, where statements are routed.
+    #[inline]
+    pub(crate) fn routes(&self, cluster: ClusterId) -> Option<&Members> {
+        self.is_routed().then(|| self.get(cluster))
+    }
+
+    /// What routes go by that lead to this server, where statements are routed.
+    #[inline]
+    pub(crate) fn routes_at(&self, server: ServerId) -> Option<&Members> {
+        self.is_routed().then(|| self.of(server))
     }
 
     /// How a server is. Of the only one, a connection that fails says that sooner than checks, of which one may fail.
     pub(crate) fn state_of(&self, server: &Server) -> ServerState {
         // What is paused is up as far as checks tell.
-        if self.members.is_routed() && server.facts.standing() != Standing::Paused {
-            return self.members.watched(server.id).into();
+        if self.is_routed() && server.facts.standing() != Standing::Paused {
+            return self.of(server.id).watched(server.id).into();
         }
         let seen = server.facts.state();
         match seen.name == "up" && self.asks() {
-            true => self.members.watched(server.id).into(),
+            true => self.of(server.id).watched(server.id).into(),
             false => seen,
         }
     }
@@ -161,7 +252,7 @@ impl Cluster {
     /// that ends before a login counts as an error of Flifo's host there, and a server that has seen a hundred of them
     /// in a row (`max_connect_errors`) refuses all that come from it.
     pub(crate) fn asks(&self) -> bool {
-        self.members.is_routed() || checks::asks_only_server(&self.plan())
+        self.is_routed() || checks::asks_only_server(&self.plan())
     }
 
     /// Sets the limit of a server; see [`Server::set_limit`].
@@ -172,3 +263,6 @@ impl Cluster {
         limit
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@
 mod address;
 mod allowance;
 mod check;
+mod clusters;
 mod difference;
 mod files;
 mod form;
@@ -37,12 +38,13 @@ pub(crate) use self::difference::{Change, What};
 pub(crate) use self::in_force::{InForce, MayPlace, in_force};
 pub(crate) use self::live::Live;
 pub(crate) use self::options::Applies;
-pub(crate) use self::plan::AcceptedClient;
+pub(crate) use self::plan::{AcceptedClient, Governing};
 pub use self::plan::{
-    AccountTerms, AuditLog, CheckKind, CheckOptions, ClassRule, ClientTls, ClientTlsMode, Console,
-    Freshness, Hardening, Http, Limits, Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking,
-    PassThroughTls, Password, Permission, Pins, Plan, ProxyProtocol, RecordOptions, RouteRule,
-    Routing, Sandbox, ServerOptions, ServerRule, SlowLog, Unseen, UserOptions,
+    AccountTerms, AuditLog, CheckKind, CheckOptions, ClassRule, ClientTls, ClientTlsMode,
+    ClusterOptions, ClusterRule, Console, Freshness, Hardening, Http, Limits, Listen, LogFormat,
+    LogLevel, Logs, Mode, Network, Parking, PassThroughTls, Password, Permission, Pins, Plan,
+    ProxyProtocol, RecordOptions, RouteRule, Routing, Sandbox, ServerOptions, ServerRule, SlowLog,
+    Unseen, UserOptions,
 };
 pub use self::problem::{Position, Problem, ProblemPlace, Severity, Warning};
 pub(crate) use self::reader::is_option;
@@ -98,6 +100,7 @@ impl Instructions {
 /// If anything is wrong, tells all that is, and what else is odd.
 pub fn parse(text: &str, file: &str) -> Result<(Plan, Vec<Warning>), Vec<Problem>> {
     let mut reading = Reading::of(Source::new(file, text));
+    clusters::read(&mut reading);
     check::contradictions(&mut reading);
     finish(reading)
 }
@@ -130,6 +133,8 @@ fn read(
     for (option, value) in settings {
         reading.setting(option, &String::from_utf8_lossy(value.as_bytes()));
     }
+    // What is set above holds in all clusters that do not say otherwise.
+    clusters::read(&mut reading);
     check::contradictions(&mut reading);
     files::look(&mut reading);
     if let Some(path) = path {

@@ -18,6 +18,7 @@ pub(crate) mod beginning;
 pub(crate) mod capture;
 pub(crate) mod client;
 pub(crate) mod client_input;
+pub(crate) mod clusters;
 pub(crate) mod command;
 pub(crate) mod commands;
 pub(crate) mod departure;

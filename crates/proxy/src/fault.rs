@@ -43,6 +43,7 @@ pub(crate) enum Kind {
     NotOwner,
     CannotTell,
     PinRefused,
+    OtherCluster,
     Unsupported,
     NonsenseFromServer,
     RuleRefused,
@@ -81,6 +82,7 @@ impl Kind {
         Self::NotOwner,
         Self::CannotTell,
         Self::PinRefused,
+        Self::OtherCluster,
         Self::Unsupported,
         Self::NonsenseFromServer,
         Self::RuleRefused,
@@ -118,6 +120,8 @@ impl Kind {
             Self::NotOwner => (1095, b"HY000"),
             Self::CannotTell | Self::NonsenseFromServer | Self::ServerRefused => (1105, b"HY000"),
             Self::PinRefused => (1290, b"HY000"),
+            // "Can't execute the given command because you have active locked tables or an active transaction".
+            Self::OtherCluster => (1192, b"HY000"),
             Self::Unsupported => (1235, b"42000"),
             Self::RuleRefused => (1227, b"42000"),
         }
@@ -157,6 +161,7 @@ impl Kind {
             Self::NotOwner => "not_owner",
             Self::CannotTell => "cannot_tell",
             Self::PinRefused => "pin_refused",
+            Self::OtherCluster => "other_cluster",
             Self::Unsupported => "unsupported",
             Self::NonsenseFromServer => "nonsense_from_server",
             Self::RuleRefused => "rule_refused",

@@ -118,7 +118,7 @@ pub fn run(
     let addresses = sites.iter().map(|site| &site.address);
     hardening::harden(&plan, &source, policy, addresses)?;
     let reach = Reach::of(&plan, policy);
-    let descriptors = share_descriptors(&plan, limit, sites.len());
+    let descriptors = share_descriptors(&plan, limit);
     tell_of_memory(&plan);
     records.start();
     let generation = predecessor.as_ref().map_or(0, Predecessor::generation);
@@ -326,8 +326,8 @@ async fn one_ends(workers: &[thread::JoinHandle<io::Result<()>>]) {
 }
 
 /// Shares the descriptors, and says so if clients and backends may want more than there are.
-fn share_descriptors(plan: &Plan, limit: Option<u64>, servers: usize) -> Descriptors {
-    let backends = u64::from(plan.server.connections_max).saturating_mul(servers as u64);
+fn share_descriptors(plan: &Plan, limit: Option<u64>) -> Descriptors {
+    let backends = u64::from(plan.connections_of_all(|max| max));
     let descriptors = Descriptors::share(limit, backends);
     let clients = u64::from(plan.clients_max);
     // Where no user is pooled, each client has a backend.

@@ -40,6 +40,12 @@ impl Writes {
         self.newest.map(|write| write.server)
     }
 
+    /// The server that took the last of those writes that one of these servers took.
+    pub fn taker_of(&self, is_of: impl Fn(usize) -> bool) -> Option<usize> {
+        let newest_first = self.newest.iter().chain(self.others.iter().rev());
+        newest_first.map(|write| write.server).find(|server| is_of(*server))
+    }
+
     /// The servers that have taken writes.
     pub fn takers(&self) -> impl Iterator<Item = usize> {
         self.newest.iter().chain(&self.others).map(|write| write.server)
@@ -84,6 +90,23 @@ mod tests {
         assert!(!are_held(&writes, [Holds::Nothing, Holds::All], SECOND));
         assert!(!are_held(&writes, [Holds::All, Holds::Nothing], SECOND));
         assert!(are_held(&writes, [Holds::All; 2], SECOND));
+    }
+
+    #[test]
+    fn among_some_servers_the_last_one_that_took_a_write_is_found() {
+        let (now, mut writes) = (Instant::now(), Writes::default());
+        for (at, server) in [3, 1, 2, 1, 5].into_iter().enumerate() {
+            writes.note(server, now + at as u32 * SECOND);
+        }
+        for (of, want) in [
+            (&[1, 2, 3, 5][..], Some(5)),
+            (&[1, 2, 3], Some(1)),
+            (&[2, 3], Some(2)),
+            (&[3], Some(3)),
+            (&[4], None),
+        ] {
+            assert_eq!(writes.taker_of(|server| of.contains(&server)), want, "{of:?}");
+        }
     }
 
     #[test]

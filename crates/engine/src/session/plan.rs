@@ -53,6 +53,8 @@ pub struct Found {
     pub instead: Option<Rc<Source>>,
     /// The backend has said in what mode it is, and nothing was sent since.
     pub told_mode: bool,
+    /// The schema that its backend must be in, if it goes where its session's need not exist.
+    pub schema: Option<Rc<[u8]>>,
 }
 
 /// A command that is to be sent.
@@ -179,7 +181,7 @@ impl<'a> Pair<'a> {
             }
             told.push(setup);
         }
-        self.enter_schema(request.opcode, &mut told);
+        self.enter_schema(request, &mut told);
         if let (Some(inserter), None) = (needs.inserter, needs.finder) {
             told.push(Setup::capture(inserter));
         }
@@ -293,14 +295,14 @@ impl<'a> Pair<'a> {
     }
 
     /// Puts the backend into the client's schema, and what comes with that as the client has it.
-    fn enter_schema(self, opcode: Opcode, told: &mut Setups) {
-        let Self { session, backend, .. } = self;
+    fn enter_schema(self, request: Request<'_>, told: &mut Setups) {
+        let (Self { session, backend, .. }, opcode) = (self, request.opcode);
+        let own = request.found.schema.as_ref().or(session.schema.as_ref());
         // A backend that was reset has its schema, and not what comes with it.
-        let is_entered =
-            backend.was_reset && !session.was_reset && backend.schema == session.schema;
-        let entered = session.schema.as_ref().filter(|_| is_entered).map(enter);
+        let is_entered = backend.was_reset && !session.was_reset && backend.schema.as_ref() == own;
+        let entered = own.filter(|_| is_entered).map(enter);
         if opcode != Opcode::InitDb
-            && let Some(setup) = entered.or_else(|| schema(backend, session.schema.as_ref()))
+            && let Some(setup) = entered.or_else(|| schema(backend, own))
         {
             if backend.schema.is_some() {
                 let (purpose, opcode) = (Purpose::NoSchema, Opcode::InitDb);
@@ -308,9 +310,9 @@ impl<'a> Pair<'a> {
             }
             told.push(setup);
         }
-        let is_entered_anew = backend.schema != session.schema || !backend.was_reset;
+        let is_entered_anew = backend.schema.as_ref() != own || !backend.was_reset;
         // MySQL lets hardly any account set it.
-        if session.was_reset && session.schema.is_some() && is_entered_anew && self.is_mariadb {
+        if session.was_reset && own.is_some() && is_entered_anew && self.is_mariadb {
             told.push(Setup::query(Purpose::SchemaReset, SCHEMA_RESET));
         }
     }

@@ -31,12 +31,12 @@ impl Outside {
         server.facts.stand(standing);
         let wake = |worker| self.shared.mail(worker, Mail::SlotFree(server.id));
         // Where there are other servers, new statements go to them, and a client that is bound to this one goes on.
-        let waits = match self.shared.cluster.routes() {
-            Some(_) => standing == Standing::Paused,
-            None => standing != Standing::Up,
+        let waits = match self.shared.cluster.is_routed() {
+            true => standing == Standing::Paused,
+            false => standing != Standing::Up,
         };
         server.slots.pause(waits, wake);
-        if let Some(members) = self.shared.cluster.routes() {
+        if let Some(members) = self.shared.cluster.routes_at(server.id) {
             members.order(server.id, standing);
         }
         if standing == Standing::Up {
@@ -54,7 +54,7 @@ impl Outside {
     /// A server is to be the writer although it lacks what the one before it had.
     pub(super) async fn confirm(&self, name: &str) -> Done {
         let server = self.named(Some(name))?;
-        let Some(members) = self.shared.cluster.routes() else {
+        let Some(members) = self.shared.cluster.routes_at(server.id) else {
             return Err("there is one server, and nothing to confirm".to_owned());
         };
         let done = members.confirm(server.id);

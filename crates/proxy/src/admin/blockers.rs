@@ -118,9 +118,11 @@ fn row(
 /// What waits for what on a server, or why that is not known.
 async fn ask(outside: &Outside, server: &Server) -> Result<Vec<(u32, u32)>, String> {
     let plan = outside.shared.plan();
-    let (user, password) = checks::account(&plan).ok_or_else(|| {
-        "no user has a password that Flifo can log in with; name one with checks.user".to_owned()
-    })?;
+    let (user, password) = checks::account(&plan, plan.governing(&server.cluster).checks)
+        .ok_or_else(|| {
+            "no user has a password that Flifo can log in with; name one with checks.user"
+                .to_owned()
+        })?;
     let cluster = &outside.shared.cluster;
     let mut asked = checks::log_in(cluster, server, user, password)
         .await

@@ -249,7 +249,7 @@ impl Outside {
     /// Connects to the server while it is not known to be usable. Otherwise a server that was down once would get no
     /// clients for that reason, and would never be found up again.
     async fn look_again(&self) {
-        if self.shared.cluster.routes().is_some() {
+        if self.shared.cluster.is_routed() {
             // Several servers are looked at anyway.
             return;
         }

@@ -1,5 +1,7 @@
 //! /metrics: what Prometheus reads. Names are promises; times are histograms.
 
+use std::sync::Arc;
+
 use engine::pin::Pin;
 use view::histogram::Histogram;
 use view::metrics::{Family, Page};
@@ -104,7 +106,7 @@ impl Outside {
         page.family("flifo_server_up", Family::Gauge, help);
         for server in self.shared.cluster.servers.iter() {
             let cluster = &self.shared.cluster;
-            let is_up = match cluster.routes() {
+            let is_up = match cluster.routes_at(server.id) {
                 Some(members) => members.is_usable(server.id),
                 None => matches!(cluster.state_of(server).name, "up" | "going down"),
             };
@@ -153,17 +155,27 @@ impl Outside {
 
     /// What checks have found of several servers.
     fn members(&self, page: &mut Page) {
-        let Some(members) = self.shared.cluster.routes() else { return };
-        let servers: Vec<_> = self
-            .shared
-            .cluster
-            .servers
-            .iter()
-            .map(|server| (server, members.watched(server.id)))
-            .collect();
+        let cluster = &self.shared.cluster;
+        if !cluster.is_routed() {
+            return;
+        }
+        let watched = |server: &Arc<Server>| cluster.of(server.id).watched(server.id);
+        let servers: Vec<_> =
+            cluster.servers.iter().map(|server| (server, watched(server))).collect();
+        page.family("flifo_server_info", Family::Gauge, "Always 1; its cluster is a label.");
+        for (server, _) in &servers {
+            page.sample(&[("server", &server.name), ("cluster", &server.cluster)], 1);
+        }
+        let help = "Whether a cluster has a server that is written to.";
+        page.family("flifo_cluster_has_writer", Family::Gauge, help);
+        for members in cluster.clusters().filter(|members| members.is_named()) {
+            let has_writer = members.writer().is_some();
+            page.sample(&[("cluster", &members.name)], u8::from(has_writer));
+        }
         let help = "What a server is used for, by the checks: 1 for what it is.";
         page.family("flifo_server_role", Family::Gauge, help);
         for (server, _) in &servers {
+            let members = cluster.of(server.id);
             let is_writer = members.writer() == Some(server.id);
             let is_reader = members.is_reader(server.id);
             for (role, is) in

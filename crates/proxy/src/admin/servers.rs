@@ -34,6 +34,7 @@ pub(super) const SERVERS: &[Column] = &[
     real("weight"),
     text("agent"),
     text("resolved"),
+    text("cluster"),
 ];
 
 pub(super) const NARROW: &[Narrow] = &[
@@ -61,7 +62,8 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     let shared = &outside.shared;
     for server in shared.cluster.servers.iter() {
         let (state, gate) = (shared.cluster.state_of(server), surveyed.at(server.id));
-        let watched = shared.cluster.asks().then(|| shared.cluster.members.watched(server.id));
+        let watched =
+            shared.cluster.asks().then(|| shared.cluster.of(server.id).watched(server.id));
         let lag = watched.as_ref().and_then(|it| it.lag).map(|lag| lag.as_secs_f64());
         let weight = watched.as_ref().map(|it| it.weight);
         let agent = watched.as_ref().filter(|_| server.agent.is_some());
@@ -94,6 +96,7 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
             weight.into(),
             agent.into(),
             resolved.into(),
+            server.cluster.clone().into(),
         ]);
     }
 }
@@ -170,7 +173,7 @@ fn all_seen(outside: &Outside, server: &Server) -> Vec<Seen> {
     if !cluster.asks() {
         return all;
     }
-    let watched = cluster.members.watched(server.id);
+    let watched = cluster.of(server.id).watched(server.id);
     let asked = [("checks", watched.results), ("agent", watched.heard)];
     for (kind, results) in asked {
         if kind == "agent" && server.agent.is_none() {

@@ -44,7 +44,11 @@ impl Outside {
         for server in shared.cluster.servers.iter() {
             let (state, seen) = (shared.cluster.state_of(server), server.facts.evidence());
             let row = self
-                .behind(surveyed, Row::new(FRONTEND, About::Server, &server.name), &[server])
+                .behind(
+                    surveyed,
+                    Row::new(self.proxy_of(server), About::Server, &server.name),
+                    &[server],
+                )
                 .with("status", status(shared, server))
                 .with("act", 1_u32)
                 .with("lastchg", state.since.elapsed().as_secs())
@@ -113,15 +117,21 @@ impl Outside {
 }
 
 impl Outside {
+    /// The name of what a server is a part of, as HAProxy has proxies: its cluster, if there are several.
+    fn proxy_of<'a>(&self, server: &'a Server) -> &'a str {
+        if self.shared.cluster.are_several() { &server.cluster } else { FRONTEND }
+    }
+
     /// What checks say of one of several servers.
     fn checked(&self, row: Row, server: &Server) -> Row {
         let shared = &self.shared;
         if !shared.cluster.asks() {
             return row.with("bck", 0_u32);
         }
-        let seen = shared.cluster.members.watched(server.id);
-        let rules = &shared.plan().checks.rules;
-        let is_backup = shared.plan().server_rule(&server.name).is_some_and(|rule| rule.backup);
+        let seen = shared.cluster.of(server.id).watched(server.id);
+        let plan = shared.plan();
+        let rules = &plan.governing(&server.cluster).checks.rules;
+        let is_backup = plan.server_rule(&server.name).is_some_and(|rule| rule.backup);
         let row = row
             .with("act", u32::from(!is_backup))
             .with("bck", u32::from(is_backup))
@@ -149,7 +159,7 @@ fn status(shared: &Shared, server: &Server) -> String {
         Standing::Maintenance => return "MAINT".to_owned(),
         Standing::Up => {}
     }
-    let watched = shared.cluster.asks().then(|| shared.cluster.members.watched(server.id));
+    let watched = shared.cluster.asks().then(|| shared.cluster.of(server.id).watched(server.id));
     let (so_many, of) = watched.as_ref().map_or((0, 0), |seen| seen.against);
     match shared.cluster.state_of(server).name {
         "up" => "UP".to_owned(),

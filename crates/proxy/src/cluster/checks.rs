@@ -25,7 +25,7 @@ use crate::cluster::members::{Checked, Finding};
 use crate::cluster::post::News;
 use crate::cluster::roles;
 use crate::cluster::servers::{Server, ServerId};
-use crate::config::{CheckKind, Password, Plan};
+use crate::config::{CheckKind, CheckOptions, Password, Plan};
 
 /// One worker's checks.
 pub(crate) struct Checks {
@@ -112,7 +112,7 @@ fn draw(below: usize) -> usize {
 
 impl Checks {
     pub(crate) fn new(worker: usize, cluster: &Arc<Cluster>) -> Self {
-        let (loads, at_once) = (Arc::clone(&cluster.members.loads), cluster.plan().checks.at_once);
+        let (loads, at_once) = (Arc::clone(&cluster.loads), cluster.plan().checks.at_once);
         Self {
             scheduler: RefCell::new(CheckScheduler::new(worker, loads, at_once)),
             cluster: Arc::clone(cluster),
@@ -124,11 +124,13 @@ impl Checks {
     /// Begins to check these servers. One worker does that for all, and others take over a part.
     pub(crate) fn begin(&self, servers: &[ServerId]) {
         let servers = servers.iter().map(|id| self.cluster.server(*id));
-        let subjects: Vec<_> = servers.flat_map(subjects).collect();
-        let (now, inter) = (Instant::now(), self.cluster.plan().checks.rules.inter);
-        // The first checks come early: until then it is not known which server is for what.
-        let first = if self.cluster.members.is_routed() { inter.min(FIRST) } else { inter };
-        for (place, id) in subjects.iter().enumerate() {
+        let subjects: Vec<_> =
+            servers.flat_map(|server| subjects(server).map(move |id| (server, id))).collect();
+        let (now, plan) = (Instant::now(), self.cluster.plan());
+        for (place, (server, id)) in subjects.iter().enumerate() {
+            let inter = checks_of(&plan, server).rules.inter;
+            // The first checks come early: until then it is not known which server is for what.
+            let first = if self.cluster.is_routed() { inter.min(FIRST) } else { inter };
             let due = first_due(now, first, place, subjects.len());
             self.scheduler.borrow_mut().add(Subject::new(*id), due);
         }
@@ -155,9 +157,14 @@ impl Checks {
     }
 }
 
+/// What is said of the checks of a server.
+fn checks_of<'a>(plan: &'a Plan, server: &Server) -> &'a CheckOptions {
+    plan.governing(&server.cluster).checks
+}
+
 async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
-    let members = &checks.cluster.members;
     let (id, asked) = checked(subject.id);
+    let members = checks.cluster.of(id);
     let server = checks.cluster.server(id);
     let begun = Instant::now();
     let interval = match asked {
@@ -166,8 +173,9 @@ async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
             UNASKED
         }
         Asked::Agent => {
-            agent::ask(checks.cluster.plan().checks.timeout, members, server).await;
-            checks.cluster.plan().checks.agent_inter
+            let timeout = checks_of(&checks.cluster.plan(), server).timeout;
+            agent::ask(timeout, members, server).await;
+            checks_of(&checks.cluster.plan(), server).agent_inter
         }
         Asked::Server if members.is_checked(id) => {
             let finding = within_time(&checks, server).await;
@@ -188,14 +196,14 @@ async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
 
 /// Whether a server is asked at all. Of several, those that are in maintenance are told apart by what is known of them.
 fn is_asked(cluster: &Cluster, server: &Server) -> bool {
-    let is_only = !cluster.members.is_routed();
+    let is_only = !cluster.is_routed();
     let is_left_alone = is_only && server.facts.standing() == Standing::Maintenance;
     !server.is_retired() && !is_left_alone && cluster.asks()
 }
 
 /// Asks a server, and does not wait for longer than is allowed.
 async fn within_time(checks: &Checks, server: &Server) -> Finding {
-    let limit = checks.cluster.plan().checks.timeout;
+    let limit = checks_of(&checks.cluster.plan(), server).timeout;
     let finding = match tokio::time::timeout(limit, find(checks, server)).await {
         Ok(found) => found,
         Err(_) => Finding::Failed(format!("no answer within {limit:?} (checks.timeout)")),
@@ -209,8 +217,8 @@ async fn within_time(checks: &Checks, server: &Server) -> Finding {
 /// Asks a server what the plan says.
 async fn find(checks: &Checks, server: &Server) -> Finding {
     let plan = checks.cluster.plan();
-    let account = account(&plan);
-    match (plan.checks.kind, account) {
+    let options = checks_of(&plan, server);
+    match (options.kind, account(&plan, options)) {
         (CheckKind::Connect, _) => match server.place.dial().await {
             Ok(_) => Finding::Passed,
             Err(error) => Finding::Failed(format!("it cannot be reached: {error}")),
@@ -233,18 +241,21 @@ async fn find(checks: &Checks, server: &Server) -> Finding {
 pub(super) fn asks_only_server(plan: &Plan) -> bool {
     match plan.checks.kind {
         CheckKind::None => false,
-        CheckKind::Auto => account(plan).is_some(),
+        CheckKind::Auto => account(plan, &plan.checks).is_some(),
         _ => true,
     }
 }
 
 /// The user that checks log in as.
-pub(crate) fn account(plan: &Plan) -> Option<(&str, &Secret)> {
-    if let (Some(user), Some(password)) = (&plan.checks.user, &plan.checks.password) {
+pub(crate) fn account<'a>(
+    plan: &'a Plan,
+    checks: &'a CheckOptions,
+) -> Option<(&'a str, &'a Secret)> {
+    if let (Some(user), Some(password)) = (&checks.user, &checks.password) {
         return Some((user, password));
     }
     let known = |user: &'_ &crate::config::UserOptions| {
-        user.pooled && plan.checks.user.as_ref().is_none_or(|name| *name == user.name)
+        user.pooled && checks.user.as_ref().is_none_or(|name| *name == user.name)
     };
     plan.users.iter().filter(known).find_map(|user| match &user.password {
         Some(Password::Plain(password)) => Some((user.name.as_str(), password)),
@@ -269,11 +280,11 @@ async fn ask(
         Some(backend) => backend,
         None => log_in(&checks.cluster, server, user, password).await?,
     };
-    let mut found = question(&checks.cluster, kind, &mut backend).await;
+    let mut found = question(&checks.cluster, server, kind, &mut backend).await;
     if is_warm && matches!(found, Err(LoginError::Talk(_))) {
         // The server may have closed a backend that was idle for long.
         backend = log_in(&checks.cluster, server, user, password).await?;
-        found = question(&checks.cluster, kind, &mut backend).await;
+        found = question(&checks.cluster, server, kind, &mut backend).await;
     }
     let found = found?;
     let (user, password) = (user.to_owned(), password.clone());
@@ -294,16 +305,18 @@ pub(crate) async fn log_in(
 
 async fn question(
     cluster: &Cluster,
+    server: &Server,
     kind: CheckKind,
     backend: &mut LoggedIn,
 ) -> Result<Finding, LoginError> {
-    let (plan, is_only) = (cluster.plan(), !cluster.members.is_routed());
+    let (plan, is_only) = (cluster.plan(), !cluster.is_routed());
+    let checks = checks_of(&plan, server);
     match kind {
         CheckKind::Statement => {
-            let text = plan.checks.statement.as_deref().unwrap_or("SELECT 'alive', 1");
+            let text = checks.statement.as_deref().unwrap_or("SELECT 'alive', 1");
             let rows = backend.rows(text).await?;
             let first = rows.first().map(|(_, value)| String::from_utf8_lossy(value).into_owned());
-            Ok(match (&plan.checks.expect, first) {
+            Ok(match (&checks.expect, first) {
                 (Some(expected), Some(found)) if found == *expected => Finding::Passed,
                 (None, _) => Finding::Passed,
                 (Some(expected), found) => Finding::Failed(format!(

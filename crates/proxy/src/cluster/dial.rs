@@ -154,7 +154,7 @@ impl Dialer {
             if !self.descriptors.admit_backend(stream.descriptor()) {
                 return Err(NoBackend::NoDescriptor);
             }
-            self.send_header(&stream, client).await.map_err(NoBackend::Unreachable)?;
+            self.send_header(server, &stream, client).await.map_err(NoBackend::Unreachable)?;
             backend::login::greet(stream).await.map_err(NoBackend::from)
         };
         let greeted = match tokio::time::timeout(limit, connect).await {
@@ -208,8 +208,13 @@ impl Dialer {
 
     /// Begins a backend with a header, if the server expects one: the client's addresses, or none for a backend that is
     /// shared.
-    async fn send_header(&self, stream: &Stream, client: Option<SocketAddr>) -> io::Result<()> {
-        if !self.live.get().server.send_proxy {
+    async fn send_header(
+        &self,
+        server: &Server,
+        stream: &Stream,
+        client: Option<SocketAddr>,
+    ) -> io::Result<()> {
+        if !self.live.get().governing(&server.cluster).server.send_proxy {
             return Ok(());
         }
         let mut header = Vec::new();

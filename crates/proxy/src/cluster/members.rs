@@ -1,41 +1,58 @@
-//! All servers, as the whole process sees them: what checks have found, and which server is for what now.
+//! One cluster's servers, as the whole process sees them: what checks have found, and which server is for what now.
 //!
-//! Owns the decisions ([`engine::cluster`]) behind a lock that the road never takes; what the road asks is published in
-//! numbers of its own. [`crate::dispatch::route`] decides which server serves which client. Servers have the places
-//! here that they have in [`Servers`]; both only grow.
+//! Owns the decisions ([`engine::cluster`]) behind a lock that the road never takes, one for each cluster; what the road
+//! asks is published in numbers ([`crate::cluster::seats`]). [`crate::dispatch::route`] decides which server serves
+//! which client. In the decisions, servers have the places that they have in their cluster; outside, those that they
+//! have in [`Servers`]. Both only grow. Invariant: nothing that happens to a server changes anything in a cluster that
+//! is not its own.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::checks::agent::Report;
 use engine::checks::health::{HealthOrder, Sign, State};
-use engine::checks::scheduler::Loads;
 use engine::cluster::knowledge::Holds;
 use engine::cluster::position::{Gtid, Position};
 use engine::cluster::{self, ClusterBounds, Layout, Member, Role};
-use engine::marks::AtomicMarks;
 
 use crate::cluster::facts::{self, Standing};
 use crate::cluster::post::{News, Post};
-use crate::cluster::servers::{ServerId, Servers};
-use crate::config::{Plan, ServerRule};
+use crate::cluster::seats::{ALL, Mark, NOTHING, Seat, Seats, UNTOLD};
+use crate::cluster::servers::{Server, ServerId, Servers};
+use crate::config::{Freshness, Governing, Mode, Routing, ServerRule};
 
-/// What is known and decided of all servers.
+/// A cluster's place among all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct ClusterId(pub(crate) usize);
+
+/// What is known and decided of a cluster's servers.
 pub(crate) struct Members {
+    pub(crate) id: ClusterId,
+    pub(crate) name: String,
     state: Mutex<Decided>,
     origin: Instant,
     /// The writer's place and one; zero is none.
     writer: AtomicUsize,
-    seats: boxcar::Vec<Seat>,
+    /// Its servers.
+    own: boxcar::Vec<ServerId>,
+    /// Those of the servers of all clusters.
+    seats: Arc<Seats>,
     servers: Arc<Servers>,
     post: Arc<Post>,
     /// A statement is held back until more is known of what servers hold.
     is_awaited: AtomicBool,
-    /// There is, or was, more than one server: each statement is routed.
-    is_routed: AtomicBool,
-    pub(crate) loads: Arc<Loads>,
+    rules: RoutingRules,
+}
+
+/// What the road goes by, of the options of routing. Times are in microseconds.
+#[derive(Debug, Default)]
+struct RoutingRules {
+    are_reads_any: AtomicBool,
+    mode: AtomicU8,
+    stay: AtomicU64,
+    hold: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -79,49 +96,6 @@ pub(crate) struct Results {
     pub(crate) error: Option<String>,
     pub(crate) last: Option<std::time::SystemTime>,
 }
-
-/// What the road asks of a server.
-#[derive(Debug)]
-struct Seat {
-    weight: AtomicU32,
-    marks: AtomicMarks<Mark>,
-    /// What it holds of what each server took: [`UNTOLD`], [`NOTHING`], [`ALL`], or all that was acknowledged before
-    /// this moment, in microseconds since the origin.
-    holds: boxcar::Vec<AtomicU64>,
-    /// Its weight for now, in thousandths.
-    share: AtomicU32,
-    /// The last transaction of which a client was told since that was looked at: domain and server in halves of the
-    /// first, of which only the lowest count; its number in the second, zero is none.
-    acknowledged: [AtomicU64; 2],
-}
-
-/// What a server is, as the road sees it.
-#[derive(Clone, Copy, Debug)]
-enum Mark {
-    Reader,
-    Usable,
-    /// Its role may be another one by now, and a check is on its way.
-    Doubted,
-    /// It answers, and is able to work in its cluster if it is in one.
-    Answers,
-    /// It has come up, and must show that it can bear load.
-    OnTrial,
-    /// A statement is its trial.
-    Tried,
-}
-
-engine::marks!(Mark);
-
-/// The marks of a server of which nothing is known.
-fn usable() -> AtomicMarks<Mark> {
-    let marks = AtomicMarks::default();
-    marks.set(Mark::Usable, true);
-    marks
-}
-
-const UNTOLD: u64 = 0;
-const NOTHING: u64 = 1;
-const ALL: u64 = u64::MAX;
 
 /// A weight is never more than this, in thousandths, whatever an agent says.
 const SHARE_MAX: f64 = 1e6;
@@ -180,82 +154,161 @@ fn member(rule: &ServerRule) -> Member {
     Member { group: rule.group, backup: rule.backup }
 }
 
-fn bounds(plan: &Plan) -> ClusterBounds {
-    ClusterBounds { lag_max: plan.routing.lag_max, gaps: plan.routing.gaps }
+fn bounds(routing: &Routing) -> ClusterBounds {
+    ClusterBounds { lag_max: routing.lag_max, gaps: routing.gaps }
+}
+
+impl RoutingRules {
+    fn set(&self, routing: &Routing) {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.mode.store(routing.mode as u8, Relaxed);
+        self.are_reads_any.store(routing.reads == Freshness::Any, Relaxed);
+        self.stay.store(micros(routing.stay), Relaxed);
+        self.hold.store(micros(routing.hold), Relaxed);
+    }
 }
 
 impl Members {
     /// Those of a cluster that has no servers yet.
-    pub(crate) fn new(plan: &Plan, workers: usize, servers: Arc<Servers>, post: Arc<Post>) -> Self {
+    pub(crate) fn new(
+        id: ClusterId,
+        name: String,
+        options: Governing<'_>,
+        seats: Arc<Seats>,
+        (servers, post): (Arc<Servers>, Arc<Post>),
+    ) -> Self {
         let now = Instant::now();
-        let members = cluster::Cluster::new(&[], &plan.checks.rules, bounds(plan), now);
+        let (rules, bounds) = (&options.checks.rules, bounds(options.routing));
+        let members = cluster::Cluster::new(&[], rules, bounds, now);
         let layout = members.layout(now);
         let (results, heard) = (Vec::new(), Vec::new());
+        let rules = RoutingRules::default();
+        rules.set(options.routing);
         Self {
+            id,
+            name,
             state: Mutex::new(Decided { members, layout, results, heard }),
             origin: now.checked_sub(Duration::from_secs(1)).unwrap_or(now),
             writer: AtomicUsize::new(0),
-            seats: boxcar::Vec::new(),
+            own: boxcar::Vec::new(),
+            seats,
             servers,
             post,
             is_awaited: AtomicBool::new(false),
-            is_routed: AtomicBool::new(false),
-            loads: Arc::new(Loads::new(workers)),
+            rules,
         }
     }
 
-    /// A server gets the next place, before it is added to the servers.
-    pub(crate) fn add(&self, rule: &ServerRule, plan: &Plan) {
-        let holds = || AtomicU64::new(UNTOLD);
-        self.seats.push(Seat {
-            weight: AtomicU32::new(rule.weight),
-            marks: usable(),
-            holds: self.seats.iter().map(|_| holds()).collect(),
-            share: AtomicU32::new(rule.weight * 1000),
-            acknowledged: [AtomicU64::new(0), AtomicU64::new(0)],
-        });
-        self.seats.iter().for_each(|(_, seat)| _ = seat.holds.push(holds()));
-        if self.seats.count() > 1 || !plan.servers.is_empty() {
-            self.is_routed.store(true, Relaxed);
+    /// A server gets the next place of all, and of this cluster, before it is added to the servers.
+    pub(crate) fn add(&self, rule: &ServerRule, options: Governing<'_>) {
+        let at = self.own.count();
+        let id = self.seats.add(Seat::new(self.id, at, rule.weight));
+        self.own.push(id);
+        for (_, id) in self.own.iter() {
+            self.seats.get(*id).meet(self.own.count());
         }
         let mut decided = lock(&self.state);
         decided.results.push(Results::default());
         decided.heard.push(Results::default());
         let now = Instant::now();
-        decided.members.add(member(rule), &plan.checks.rules, now);
+        decided.members.add(member(rule), &options.checks.rules, now);
         decided.layout = decided.members.layout(now);
     }
 
-    /// Goes by what this plan says of checks and lag.
-    pub(crate) fn reconfigure(&self, plan: &Plan) {
-        self.change(|decided| {
-            decided.members.reconfigure(&plan.checks.rules, bounds(plan), Instant::now());
-        });
+    /// Goes by what these options say of checks, lag and routing.
+    pub(crate) fn reconfigure(&self, options: Governing<'_>) {
+        self.rules.set(options.routing);
+        let (rules, bounds) = (&options.checks.rules, bounds(options.routing));
+        self.change(|decided| decided.members.reconfigure(rules, bounds, Instant::now()));
     }
 
     /// Goes by what is said of a server now.
     pub(crate) fn regroup(&self, server: ServerId, rule: &ServerRule) {
-        self.seats[server.0].weight.store(rule.weight, Relaxed);
-        let now = Instant::now();
-        self.change(|decided| decided.members.regroup(server.0, member(rule), now));
+        self.seat(server).weight.store(rule.weight, Relaxed);
+        let (at, now) = (self.at(server), Instant::now());
+        self.change(|decided| decided.members.regroup(at, member(rule), now));
     }
 
     /// A server is not named any more: it takes nothing new.
     pub(crate) fn retire(&self, server: ServerId) {
-        let why = "the configuration does not name it any more";
-        self.change(|decided| decided.members.retire(server.0, why, Instant::now()));
+        let (at, why) = (self.at(server), "the configuration does not name it any more");
+        self.change(|decided| decided.members.retire(at, why, Instant::now()));
     }
 
     /// A server is named again.
-    pub(crate) fn revive(&self, server: ServerId, rule: &ServerRule, plan: &Plan) {
-        self.seats[server.0].weight.store(rule.weight, Relaxed);
-        let (rules, now) = (&plan.checks.rules, Instant::now());
-        self.change(|decided| decided.members.revive(server.0, member(rule), rules, now));
+    pub(crate) fn revive(&self, server: ServerId, rule: &ServerRule, options: Governing<'_>) {
+        self.seat(server).weight.store(rule.weight, Relaxed);
+        let (at, rules, now) = (self.at(server), &options.checks.rules, Instant::now());
+        self.change(|decided| decided.members.revive(at, member(rule), rules, now));
     }
 
-    /// Whether statements are routed: there is more than one server, or was, or a list of them.
-    pub(crate) fn is_routed(&self) -> bool {
-        self.is_routed.load(Relaxed)
+    /// Where statements go for which no route says otherwise.
+    pub(crate) fn mode(&self) -> Mode {
+        [Mode::Writer, Mode::Readers, Mode::Split]
+            .into_iter()
+            .find(|mode| *mode as u8 == self.rules.mode.load(Relaxed))
+            .unwrap_or_default()
+    }
+
+    /// What a client of mode "split" sees of what was written.
+    pub(crate) fn freshness(&self) -> Freshness {
+        match self.rules.are_reads_any.load(Relaxed) {
+            true => Freshness::Any,
+            false => Freshness::OwnWrites,
+        }
+    }
+
+    /// For so long a client that has written stays with the writer, where servers do not tell how far they have come.
+    pub(crate) fn stay(&self) -> Duration {
+        Duration::from_micros(self.rules.stay.load(Relaxed))
+    }
+
+    /// For so long a statement is held back that no server can take.
+    pub(crate) fn hold(&self) -> Duration {
+        Duration::from_micros(self.rules.hold.load(Relaxed))
+    }
+
+    /// Its servers, retired ones among them, in the order in which they were named.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Server>> {
+        // One may have its place here already, and none among the servers yet.
+        self.own.iter().filter_map(|(_, id)| self.servers.look(*id))
+    }
+
+    /// Those of them that the configuration names.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &Arc<Server>> {
+        self.all().filter(|server| !server.is_retired())
+    }
+
+    /// Whether the configuration names any server of it.
+    pub(crate) fn is_named(&self) -> bool {
+        self.servers().next().is_some()
+    }
+
+    /// How many servers it has, retired ones among them.
+    pub(crate) fn places(&self) -> usize {
+        self.own.count()
+    }
+
+    /// Its server at this place.
+    pub(crate) fn place(&self, at: usize) -> Option<ServerId> {
+        self.own.get(at).copied()
+    }
+
+    /// Whether a server belongs to it.
+    #[inline]
+    pub(crate) fn has(&self, server: ServerId) -> bool {
+        self.seat(server).cluster == self.id
+    }
+
+    #[inline]
+    fn seat(&self, server: ServerId) -> &Seat {
+        self.seats.get(server)
+    }
+
+    /// A server's place in this cluster, which is its own.
+    fn at(&self, server: ServerId) -> usize {
+        debug_assert!(self.has(server), "{server:?} is of another cluster than {}", self.name);
+        self.seat(server).at
     }
 
     pub(crate) fn writer(&self) -> Option<ServerId> {
@@ -263,49 +316,54 @@ impl Members {
     }
 
     pub(crate) fn is_reader(&self, server: ServerId) -> bool {
-        self.seats[server.0].marks.has(Mark::Reader)
+        self.seat(server).marks.has(Mark::Reader)
     }
 
     /// Whether a server answers, and is not to be left alone.
     pub(crate) fn is_usable(&self, server: ServerId) -> bool {
-        self.seats[server.0].marks.has(Mark::Usable)
+        self.seat(server).marks.has(Mark::Usable)
     }
 
     /// Whether a server is to be checked.
     pub(crate) fn is_checked(&self, server: ServerId) -> bool {
-        lock(&self.state).members.health(server.0).interval().is_some()
+        lock(&self.state).members.health(self.at(server)).interval().is_some()
     }
 
     /// Whether a server has come up, and must show first that it can bear load.
     pub(crate) fn is_on_trial(&self, server: ServerId) -> bool {
-        self.seats[server.0].marks.has(Mark::OnTrial)
+        self.seat(server).marks.has(Mark::OnTrial)
     }
 
     /// Whether a server is on trial, and a client's statement is under way there.
     pub(crate) fn is_tried(&self, server: ServerId) -> bool {
-        self.is_on_trial(server) && self.seats[server.0].marks.has(Mark::Tried)
+        self.is_on_trial(server) && self.seat(server).marks.has(Mark::Tried)
     }
 
     /// A statement goes to this server: if it is on trial, this is the one.
     pub(crate) fn try_on(&self, server: ServerId) {
         if self.is_on_trial(server) {
-            self.seats[server.0].marks.set(Mark::Tried, true);
+            self.seat(server).marks.set(Mark::Tried, true);
         }
     }
 
     /// Its weight among readers, in thousandths.
     pub(crate) fn share(&self, server: ServerId) -> u32 {
-        self.seats[server.0].share.load(Relaxed).max(1)
+        self.seat(server).share.load(Relaxed).max(1)
     }
 
     /// Whether a server answers, and is able to work in its cluster if it is in one, whatever it is used for.
     pub(crate) fn answers(&self, server: ServerId) -> bool {
-        self.seats[server.0].marks.has(Mark::Answers)
+        self.seat(server).marks.has(Mark::Answers)
     }
 
     /// What a server holds of what another one took.
     pub(crate) fn holds(&self, server: ServerId, taker: ServerId) -> Holds {
-        match self.seats[server.0].holds.get(taker.0).map(|known| known.load(Relaxed)) {
+        let of = self.seat(taker);
+        if of.cluster != self.id {
+            // What another cluster took is none of this one's.
+            return Holds::All;
+        }
+        match self.seat(server).holds.get(of.at).map(|known| known.load(Relaxed)) {
             None | Some(UNTOLD) => Holds::Untold,
             Some(NOTHING) => Holds::Nothing,
             Some(ALL) => Holds::All,
@@ -321,10 +379,10 @@ impl Members {
     /// A check has ended. Answers with when the next one is due.
     pub(crate) fn take(&self, checked: Checked) -> Duration {
         let Checked { server, finding, begun } = checked;
-        let now = Instant::now();
-        self.seats[server.0].marks.set(Mark::Doubted, false);
+        let (at, now) = (self.at(server), Instant::now());
+        self.seat(server).marks.set(Mark::Doubted, false);
         self.change(|decided| {
-            let results = &mut decided.results[server.0];
+            let results = &mut decided.results[at];
             results.last = Some(std::time::SystemTime::now());
             let before = results.error.take();
             results.error = match &finding {
@@ -341,20 +399,21 @@ impl Members {
                 _ => results.passed += 1,
             }
             match finding {
-                Finding::Passed => decided.members.see(server.0, Sign::Passed, now),
-                Finding::Busy => decided.members.see(server.0, Sign::Busy, now),
-                Finding::Failed(why) => decided.members.see(server.0, Sign::Failed(why), now),
-                Finding::Said(role) => decided.members.hear(server.0, role, begun, now),
+                Finding::Passed => decided.members.see(at, Sign::Passed, now),
+                Finding::Busy => decided.members.see(at, Sign::Busy, now),
+                Finding::Failed(why) => decided.members.see(at, Sign::Failed(why), now),
+                Finding::Said(role) => decided.members.hear(at, role, begun, now),
             };
         });
-        let interval = lock(&self.state).members.health(server.0).interval();
+        let interval = lock(&self.state).members.health(at).interval();
         interval.unwrap_or(IN_MAINTENANCE)
     }
 
     /// A server's agent was asked: what it said, or why there is nothing.
     pub(crate) fn hear(&self, server: ServerId, said: Result<Report, String>) {
+        let at = self.at(server);
         self.change(|decided| {
-            let heard = &mut decided.heard[server.0];
+            let heard = &mut decided.heard[at];
             heard.last = Some(std::time::SystemTime::now());
             heard.error = match &said {
                 Ok(report) => report.problem.clone(),
@@ -365,7 +424,7 @@ impl Members {
                 Some(_) => heard.failed += 1,
             }
             if let Ok(report) = said {
-                decided.members.hear_agent(server.0, &report, Instant::now());
+                decided.members.hear_agent(at, &report, Instant::now());
             }
         });
     }
@@ -373,19 +432,20 @@ impl Members {
     /// A statement has ended well on a server that is on trial.
     pub(crate) fn tried(&self, server: ServerId) {
         // Others may tell the same before it is published.
-        if self.seats[server.0].marks.set(Mark::OnTrial, false) {
-            self.change(|decided| decided.members.tried(server.0, Instant::now()));
+        if self.seat(server).marks.set(Mark::OnTrial, false) {
+            let at = self.at(server);
+            self.change(|decided| decided.members.tried(at, Instant::now()));
             self.post.to_all(|| News::Rerouted);
         }
     }
 
     /// Traffic has failed in a way that speaks against the server: it is checked at once.
     pub(crate) fn suspect(&self, server: ServerId, why: &str) {
-        let now = Instant::now();
+        let (at, now) = (self.at(server), Instant::now());
         let mut wants = false;
         self.change(|decided| {
-            decided.members.see(server.0, Sign::TrafficFailed(why.to_owned()), now);
-            wants = decided.members.takes_check(server.0);
+            decided.members.see(at, Sign::TrafficFailed(why.to_owned()), now);
+            wants = decided.members.takes_check(at);
         });
         if wants {
             self.post.to_all(|| News::CheckNow(server));
@@ -395,7 +455,7 @@ impl Members {
     /// The server that is taken for the writer says something else: it is asked at once.
     pub(crate) fn doubt(&self, server: ServerId) {
         let is_writer = self.writer() == Some(server);
-        if is_writer && !self.seats[server.0].marks.set(Mark::Doubted, true) {
+        if is_writer && !self.seat(server).marks.set(Mark::Doubted, true) {
             self.post.to_all(|| News::CheckNow(server));
         }
     }
@@ -403,7 +463,7 @@ impl Members {
     /// A client is told that its write is on this server, which calls it so.
     pub(crate) fn acknowledge(&self, server: ServerId, gtid: &[u8]) {
         let Some(gtid) = std::str::from_utf8(gtid).ok().and_then(Gtid::read) else { return };
-        let [origin, number] = &self.seats[server.0].acknowledged;
+        let [origin, number] = &self.seat(server).acknowledged;
         let (of, sequence) = gtid.halves();
         let known = match origin.load(Relaxed) {
             0 => origin.compare_exchange(0, of, Relaxed, Relaxed).err().unwrap_or(of),
@@ -418,16 +478,16 @@ impl Members {
     /// told.
     pub(crate) fn await_check(&self, server: ServerId) {
         self.is_awaited.store(true, Relaxed);
-        if !self.seats[server.0].marks.set(Mark::Doubted, true) {
+        if !self.seat(server).marks.set(Mark::Doubted, true) {
             self.post.to_all(|| News::CheckNow(server));
         }
     }
 
     /// An operator wants a server as the writer, whatever it lacks. An error: why there is nothing to confirm.
     pub(crate) fn confirm(&self, server: ServerId) -> Result<(), String> {
-        let mut done = Ok(());
+        let (at, mut done) = (self.at(server), Ok(()));
         self.change(|decided| {
-            done = decided.members.confirm(server.0, Instant::now());
+            done = decided.members.confirm(at, Instant::now());
         });
         done
     }
@@ -439,8 +499,9 @@ impl Members {
             Standing::Drain => HealthOrder::Drain,
             Standing::Maintenance => HealthOrder::Maintenance,
         };
+        let at = self.at(server);
         self.change(|decided| {
-            decided.members.order(server.0, order, "by an order on the console", Instant::now());
+            decided.members.order(at, order, "by an order on the console", Instant::now());
         });
         self.post.to_all(|| News::CheckNow(server));
     }
@@ -449,8 +510,8 @@ impl Members {
     fn change(&self, change: impl FnOnce(&mut Decided)) {
         let mut decided = lock(&self.state);
         let before = Situation::of(&decided);
-        for (at, seat) in self.seats.iter() {
-            let [origin, number] = &seat.acknowledged;
+        for (at, id) in self.own.iter() {
+            let [origin, number] = &self.seat(*id).acknowledged;
             let sequence = number.swap(0, Relaxed);
             if sequence != 0 {
                 let gtid = Gtid::from_halves(origin.load(Relaxed), sequence);
@@ -460,7 +521,7 @@ impl Members {
         change(&mut decided);
         decided.layout = decided.members.layout(Instant::now());
         let after = Situation::of(&decided);
-        let is_routed = self.is_routed();
+        let is_routed = self.seats.are_routed();
         if is_routed {
             // A server that comes up is not to be found before its limit is what it should be on trial.
             self.guide(&after.layout);
@@ -474,7 +535,7 @@ impl Members {
     }
 
     fn guide(&self, layout: &Layout) {
-        for (place, server) in layout.places.iter().zip(self.servers.all()) {
+        for (place, server) in layout.places.iter().zip(self.all()) {
             if server.guide(place.limit, place.growth) {
                 server.settle_limit(|worker| self.post.to(worker, News::SlotFree(server.id)));
                 self.post.to_all(|| News::SlotFree(server.id));
@@ -486,7 +547,7 @@ impl Members {
     /// the checks may be wrong, and there is no other place to go.
     fn tell_states(&self, before: &Situation, after: &Situation, is_routed: bool) {
         for (at, (was, is)) in before.states.iter().zip(&after.states).enumerate() {
-            let id = ServerId(at);
+            let id = self.own[at];
             if was.name != is.name {
                 self.tell(id, is);
             }
@@ -508,13 +569,13 @@ impl Members {
         if before.writer != after.writer {
             self.tell_writer(before, after);
             if let Ok(at) = before.writer {
-                self.post.to_all(|| News::NotWriter(ServerId(at)));
+                self.post.to_all(|| News::NotWriter(self.own[at]));
             }
         }
         let both = || before.places.iter().zip(&after.places);
         for (at, (was, is)) in both().enumerate() {
             if let Some(gap) = is.gap.as_ref().filter(|_| was.gap.is_none()) {
-                let server = &self.servers.get(ServerId(at)).name;
+                let server = &self.servers.get(self.own[at]).name;
                 tracing::warn!(
                     server,
                     gap,
@@ -531,26 +592,34 @@ impl Members {
 
     fn tell_writer(&self, before: &Layout, after: &Layout) {
         let name = |writer: &Result<usize, String>| match writer {
-            Ok(at) => self.servers.get(ServerId(*at)).name.clone(),
+            Ok(at) => self.servers.get(self.own[*at]).name.clone(),
             Err(why) => format!("none ({why})"),
         };
         let (old, new) = (name(&before.writer), name(&after.writer));
+        let cluster = self.told_name();
         match (&after.lost, &before.writer, &after.writer) {
             (Some(gap), _, Ok(_)) => tracing::warn!(
+                cluster,
                 old,
                 new,
                 gap,
                 "the writer is another one, and lacks what was acknowledged"
             ),
-            (_, Err(_), Ok(_)) => tracing::info!(old, new, "there is a writer"),
-            (_, _, Ok(_)) => tracing::info!(old, new, "the writer is another one"),
-            (_, Ok(_), Err(_)) => tracing::error!(old, new, "there is no writer any more"),
-            (_, Err(_), Err(_)) => tracing::info!(old, new, "there is still no writer"),
+            (_, Err(_), Ok(_)) => tracing::info!(cluster, old, new, "there is a writer"),
+            (_, _, Ok(_)) => tracing::info!(cluster, old, new, "the writer is another one"),
+            (_, Ok(_), Err(_)) => tracing::error!(cluster, old, new, "there is no writer any more"),
+            (_, Err(_), Err(_)) => tracing::info!(cluster, old, new, "there is still no writer"),
         }
     }
 
+    /// Its name where there are several.
+    fn told_name(&self) -> Option<&str> {
+        self.seats.are_several().then_some(&*self.name)
+    }
+
     fn publish(&self, decided: &Decided, layout: &Layout) {
-        for ((at, seat), place) in self.seats.iter().zip(&layout.places) {
+        for ((at, id), place) in self.own.iter().zip(&layout.places) {
+            let seat = self.seat(*id);
             for ((_, known), holds) in seat.holds.iter().zip(&place.holds) {
                 let holds = match holds {
                     Holds::Untold => UNTOLD,
@@ -570,25 +639,27 @@ impl Members {
             seat.marks.set(Mark::Usable, decided.members.health(at).is_usable());
             seat.marks.set(Mark::Reader, place.is_reader);
         }
-        self.writer.store(layout.writer.as_ref().map_or(0, |at| at + 1), Relaxed);
+        let writer = layout.writer.as_ref().ok().and_then(|at| self.own.get(*at));
+        self.writer.store(writer.map_or(0, |id| id.0 + 1), Relaxed);
     }
 
     fn tell(&self, server: ServerId, now: &Condition) {
         let seen = self.watched(server);
         let (server, state) = (&self.servers.get(server).name, seen.state);
+        let cluster = self.told_name();
         let (reason, role, message) = (seen.reason, seen.role, "a server has changed");
         match now {
             Condition { is_down: true, .. } => {
-                tracing::error!(server, state, reason, role, "{message}");
+                tracing::error!(server, cluster, state, reason, role, "{message}");
             }
             // On its way up or down, or as an operator has ordered.
-            _ => tracing::info!(server, state, reason, role, "{message}"),
+            _ => tracing::info!(server, cluster, state, reason, role, "{message}"),
         }
     }
 
     pub(crate) fn watched(&self, server: ServerId) -> Watched {
-        let decided = lock(&self.state);
-        let (health, place) = (decided.members.health(server.0), &decided.layout.places[server.0]);
+        let (decided, at) = (lock(&self.state), self.at(server));
+        let (health, place) = (decided.members.health(at), &decided.layout.places[at]);
         let (reason, since) = health.reason();
         Watched {
             state: health.name(),
@@ -597,10 +668,10 @@ impl Members {
             role: place.role.clone(),
             lag: place.lag,
             paused: place.paused,
-            results: decided.results[server.0].clone(),
+            results: decided.results[at].clone(),
             agent: health.agent().to_string(),
-            heard: decided.heard[server.0].clone(),
-            weight: f64::from(self.seats[server.0].share.load(Relaxed)) / 1000.0,
+            heard: decided.heard[at].clone(),
+            weight: f64::from(self.seat(server).share.load(Relaxed)) / 1000.0,
             against: health.against(),
             is_by_agent: health.agent().down.is_some() && health.state() != State::Down,
             growth: Some(place.growth).filter(|growth| *growth < 1.0 && health.is_usable()),
@@ -611,7 +682,7 @@ impl Members {
     pub(crate) fn why_not(&self) -> String {
         let decided = lock(&self.state);
         let why = decided.layout.writer.as_ref().err().cloned();
-        let places = decided.layout.places.iter().zip(self.servers.all());
+        let places = decided.layout.places.iter().zip(self.all());
         let places = places.filter(|(_, server)| !server.is_retired());
         let each = places.map(|(place, server)| format!("{}: {}", server.name, place.role));
         let each = each.collect::<Vec<_>>().join("; ");

@@ -29,6 +29,8 @@ pub(crate) struct ServerId(pub(crate) usize);
 pub(crate) struct Server {
     pub(crate) id: ServerId,
     pub(crate) name: String,
+    /// The name of its cluster.
+    pub(crate) cluster: String,
     pub(crate) address: Address,
     /// Where that is now.
     pub(crate) place: Place,
@@ -83,10 +85,17 @@ impl Servers {
         &self.0[id.0]
     }
 
-    /// The server that this one is, retired or not. With another address, or another agent, it is another one.
+    /// The same of one that may not be there yet.
+    pub(crate) fn look(&self, id: ServerId) -> Option<&Arc<Server>> {
+        self.0.get(id.0)
+    }
+
+    /// The server that this one is, retired or not. With another address or agent, or in another cluster, it is another
+    /// one.
     pub(crate) fn find(&self, site: &Site) -> Option<&Arc<Server>> {
         let is_same = |server: &&Arc<Server>| {
             server.name == site.rule.name
+                && server.cluster == site.rule.cluster
                 && server.address == site.address
                 && server.agent.as_ref().map(Place::address) == site.rule.agent.as_ref()
         };
@@ -117,7 +126,8 @@ impl Site {
         };
         let site = |rule: ServerRule| {
             let address = rule.address.clone()?;
-            Some(ServerTls::new(plan, &address).map(|tls| Self { rule, address, tls }))
+            let options = plan.governing(&rule.cluster).server;
+            Some(ServerTls::new(options, &address).map(|tls| Self { rule, address, tls }))
         };
         rules.into_iter().filter_map(site).collect()
     }
@@ -132,16 +142,18 @@ impl Server {
         workers: usize,
     ) -> Self {
         let Site { rule, address, tls } = site;
-        let limit = rule.limit.or(plan.server.limit);
-        let (connections_max, rhythm) = (plan.server.connections_max, plan.server.rhythm);
+        let options = plan.governing(&rule.cluster).server;
+        let limit = rule.limit.or(options.limit);
+        let (connections_max, rhythm) = (options.connections_max, options.rhythm);
         let cpus = Steer::cpus_of(&address);
         let steer = Steer::new(workers, connections_max, rhythm, cpus);
         let first = limit.unwrap_or_else(|| steer.limit());
         let slots = Slots::new(first, workers, crate::worker::clock::now());
-        slots.let_borrow(plan.server.borrow.unwrap_or_default());
+        slots.let_borrow(options.borrow.unwrap_or_default());
         Self {
             id,
             name: rule.name,
+            cluster: rule.cluster,
             place: Place::new(address.clone()),
             address,
             slots: Arc::new(slots),
@@ -203,12 +215,13 @@ impl Server {
     /// Takes what the configuration says of it from now on. `wake` gets each worker that has something to start.
     pub(crate) fn reconfigure(&self, site: Site, plan: &Plan, mut wake: impl FnMut(usize)) {
         let Site { rule, tls, .. } = site;
-        let limit = rule.limit.or(plan.server.limit);
-        let (connections_max, borrow) = (plan.server.connections_max, plan.server.borrow);
+        let options = plan.governing(&rule.cluster).server;
+        let limit = rule.limit.or(options.limit);
+        let (connections_max, borrow) = (options.connections_max, options.borrow);
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tls);
         self.slots.let_borrow(borrow.unwrap_or_default());
         self.backends.set_limit(connections_max, &mut wake);
-        self.steer.adopt(connections_max, plan.server.rhythm, &self.address);
+        self.steer.adopt(connections_max, options.rhythm, &self.address);
         if self.limit.swap(limit.unwrap_or(0), Ordering::Relaxed) != limit.unwrap_or(0) {
             // What was set on the console was meant in place of the old one.
             self.limit_by_hand.store(0, Ordering::Relaxed);

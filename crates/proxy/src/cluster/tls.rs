@@ -4,7 +4,7 @@ use backend::Address;
 use backend::login::BackendTls;
 use backend::tls::{ForBackends, TlsError, server_name};
 
-use crate::config::Plan;
+use crate::config::ServerOptions;
 
 /// The TLS of connections to a server.
 #[derive(Debug)]
@@ -17,16 +17,21 @@ pub(crate) struct ServerTls {
 
 impl ServerTls {
     /// That of the server at this address.
-    pub(crate) fn new(plan: &Plan, address: &Address) -> Result<Self, TlsError> {
-        let own = &plan.server.tls;
+    pub(crate) fn new(options: &ServerOptions, address: &Address) -> Result<Self, TlsError> {
+        let own = &options.tls;
         let client = ForBackends { identity: None, ..own.clone() };
-        Ok(Self { pooled: of(plan, address, own)?, pass_through: of(plan, address, &client)? })
+        let pass_through = of(options, address, &client)?;
+        Ok(Self { pooled: of(options, address, own)?, pass_through })
     }
 }
 
-fn of(plan: &Plan, address: &Address, tls: &ForBackends) -> Result<Option<BackendTls>, TlsError> {
+fn of(
+    options: &ServerOptions,
+    address: &Address,
+    tls: &ForBackends,
+) -> Result<Option<BackendTls>, TlsError> {
     let Some(config) = tls.config()? else { return Ok(None) };
-    let host = match (&plan.server.tls_server_name, address) {
+    let host = match (&options.tls_server_name, address) {
         (Some(name), _) => name,
         (None, Address::Tcp { host, .. }) => host,
         (None, Address::Unix(_)) => "localhost",

@@ -3,6 +3,7 @@
 //! Looks at no file. An option that is not written contradicts nothing: its default gives way in the message, never in
 //! the plan. What is wrong in itself is not compared with anything.
 
+mod clusters;
 mod members;
 
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use backend::Address;
 use backend::tls::Mode;
 use engine::classes::CLASSES_MAX;
 
-use super::plan::{ClientTlsMode, Listen, Password, PlacementPolicy, UserOptions};
+use super::plan::{ClientTlsMode, Listen, Password, PlacementPolicy, ServerOptions, UserOptions};
 use super::problem::{Origin, Report};
 use super::reader::{Reading, Written, WrittenItem};
 use super::rules;
@@ -53,7 +54,10 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
     if is_right(reading, "checks.") {
         members::check_account(reading);
     }
-    if is_right(reading, "") {
+    if reading.clusters.iter().all(|it| it.written.is_right("clusters.")) {
+        clusters::contradictions(reading);
+    }
+    if is_right(reading, "") && reading.clusters.iter().all(|it| it.written.is_right("")) {
         members::contradictions(reading);
     }
 }
@@ -203,8 +207,24 @@ fn server(reading: &mut Reading<'_>) {
 }
 
 fn server_tls(reading: &mut Reading<'_>) {
-    let Reading { plan, written, report, .. } = reading;
-    let tls = &plan.server.tls;
+    let Reading { plan, written, clusters, report, .. } = reading;
+    tls_to(&plan.server, written, report);
+    for (rule, place) in plan.clusters.iter().zip(clusters) {
+        tls_to(&rule.options.server, &place.written, report);
+    }
+    let has_host = matches!(plan.server.address, Some(Address::Tcp { .. }));
+    let server = &plan.server;
+    if server.tls.mode == Mode::VerifyFull && !has_host && server.tls_server_name.is_none() {
+        let message = "server.address has no host name that the server's certificate could bear: \
+                       name one in server.tls_server_name, or take \"verify-ca\"";
+        let option = "server.tls";
+        report.error(&written.origin(option), Some(option.to_owned()), message.to_owned());
+    }
+}
+
+/// TLS to the servers of all clusters, or of one.
+fn tls_to(server: &ServerOptions, written: &Written, report: &mut Report<'_>) {
+    let tls = &server.tls;
     identity(report, written, "server.tls_cert", "server.tls_key");
     if tls.mode == Mode::Off {
         let why = "server.tls is \"off\"";
@@ -220,13 +240,6 @@ fn server_tls(reading: &mut Reading<'_>) {
         );
         let option = "server.tls_ca";
         report.error(&written.origin(option), Some(option.to_owned()), message);
-    }
-    let has_host = matches!(plan.server.address, Some(Address::Tcp { .. }));
-    if tls.mode == Mode::VerifyFull && !has_host && plan.server.tls_server_name.is_none() {
-        let message = "server.address has no host name that the server's certificate could bear: \
-                       name one in server.tls_server_name, or take \"verify-ca\"";
-        let option = "server.tls";
-        report.error(&written.origin(option), Some(option.to_owned()), message.to_owned());
     }
 }
 

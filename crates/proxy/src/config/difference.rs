@@ -4,8 +4,9 @@ use std::path::Path;
 
 use engine::statement::rule::Rule;
 
+use super::clusters::differing;
 use super::form::Form;
-use super::options::{Applies, CLASSES, ROUTES, SECTIONS, SERVERS, Section, USERS};
+use super::options::{Applies, CLASSES, CLUSTERS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
 use super::plan::Plan;
 use super::rules::RULES;
 
@@ -43,6 +44,7 @@ pub(crate) fn difference(old: &Plan, new: &Plan) -> Vec<Change> {
     let classes = (&*old.classes, &*new.classes);
     lists(CLASSES, Applies::Now, classes, |it, _| it.class.name.clone(), &mut changes);
     changes.extend(order(old, new));
+    clusters(old, new, &mut changes);
     let servers = (&*old.servers, &*new.servers);
     lists(SERVERS, Applies::Now, servers, |it, _| it.name.clone(), &mut changes);
     // Routes have no names: they are known by their places.
@@ -102,16 +104,42 @@ fn compare<T: Clone>(
     changes: &mut Vec<Change>,
 ) {
     for row in section.rows {
-        let shown = (row.form.show(old), row.form.show(new));
-        let is_same = match &row.form {
-            Form::Secret { get, .. } => get(old) == get(new),
-            _ => shown.0 == shown.1,
-        };
-        if is_same {
-            continue;
+        changes.extend(compare_one(row, before, (&mut *old, &mut *new)));
+    }
+}
+
+fn compare_one<T>(row: &Row<T>, before: &str, (old, new): (&mut T, &mut T)) -> Option<Change> {
+    let shown = (row.form.show(old), row.form.show(new));
+    let is_same = match &row.form {
+        Form::Secret { get, .. } => get(old) == get(new),
+        _ => shown.0 == shown.1,
+    };
+    let path = format!("{before}{}", row.name);
+    let change = || Change { path, what: What::Changed(shown.0, shown.1), applies: row.applies };
+    (!is_same).then(change)
+}
+
+/// Compares clusters, and the options that one of both plans has said for one of them.
+fn clusters(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
+    let all = (&*old.clusters, &*new.clusters);
+    lists(CLUSTERS, Applies::Now, all, |it, _| it.name.clone(), changes);
+    for is in &new.clusters {
+        let Some(was) = old.cluster(&is.name) else { continue };
+        let plans = (&mut was.as_plan(), &mut is.as_plan());
+        for (section, row) in differing() {
+            let path = section.path(row.name);
+            if was.own.contains(&path) || is.own.contains(&path) {
+                let before = format!("{}.{}.{}.", CLUSTERS.name, is.name, section.name);
+                changes.extend(compare_one(row, &before, (&mut *plans.0, &mut *plans.1)));
+            }
         }
-        let path = format!("{before}{}", row.name);
-        changes.push(Change { path, what: What::Changed(shown.0, shown.1), applies: row.applies });
+    }
+    let first = |plan: &Plan| plan.clusters.first().map(|it| it.name.clone());
+    let is_first = (first(old), first(new));
+    if is_first.0 != is_first.1 && !old.clusters.is_empty() && !new.clusters.is_empty() {
+        let path = format!("first of {}", CLUSTERS.name);
+        let what = What::Changed(is_first.0, is_first.1);
+        changes.push(Change { path, what, applies: Applies::Now });
     }
 }
 
@@ -220,6 +248,25 @@ mod tests {
         };
         let turned = told(&classes(["one", "two"]), &classes(["two", "one"]));
         assert_eq!(turned, ["order of classes: one, two -> two, one"]);
+    }
+
+    #[test]
+    fn a_cluster_differs_by_its_own_options() {
+        let of = |own: &str, all: &str| {
+            format!(
+                "{all}\n[[clusters]]\nname = 'a'\n{own}\n[[servers]]\nname = 's'\ncluster = 'a'\n\
+                 address = '127.0.0.1:1'\ngroup = 'writer'"
+            )
+        };
+        let old = of("checks.rise = 5", "checks.fall = 4");
+        assert_eq!(told(&old, &old), Vec::<String>::new());
+        assert_eq!(
+            told(&old, &of("checks.rise = 6\nschemas = 'x'", "checks.fall = 4")),
+            ["clusters.a.schemas: [] -> [\"x\"]", "clusters.a.checks.rise: 5 -> 6"]
+        );
+        assert_eq!(told(&old, &of("", "checks.fall = 4")), ["clusters.a.checks.rise: 5 -> 2"]);
+        // What holds for all is told once.
+        assert_eq!(told(&old, &of("checks.rise = 5", "checks.fall = 6")), ["checks.fall: 4 -> 6"]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use wire::auth::Secret;
 use zeroize::Zeroizing;
 
 use super::check::PASSWORDS;
-use super::plan::{ClientTlsMode, Password};
+use super::plan::{ClientTlsMode, Password, ServerOptions};
 use super::problem::{Origin, Problem, ProblemPlace, Report, Severity, Source};
 use super::reader::{Reading, Written};
 
@@ -64,6 +64,13 @@ pub(super) fn privacy(reading: &mut Reading<'_>, path: &Path) {
         let origin = reading.written.origin(option);
         reading.report.warn(&origin, option, message);
     }
+    let option = "checks.password";
+    let of_cluster = reading.clusters.iter().find(|it| it.written.is_in_text(option));
+    if let Some(place) = of_cluster
+        && let Some(message) = readable_by_others(path)
+    {
+        reading.report.warn(&place.written.origin(option), option, message);
+    }
     let secrets = &PASSWORDS[..2];
     let has_secret = |written: &Written| secrets.iter().any(|path| written.has(path));
     let user = reading.users.iter().find(|user| has_secret(&user.written));
@@ -77,7 +84,7 @@ pub(super) fn privacy(reading: &mut Reading<'_>, path: &Path) {
 }
 
 fn passwords(reading: &mut Reading<'_>) {
-    let Reading { plan, written, users, report, .. } = reading;
+    let Reading { plan, written, users, clusters, report, .. } = reading;
     for (user, written) in plan.users.iter_mut().zip(users) {
         let Some(path) = &user.password_file else { continue };
         let option = PASSWORDS[2];
@@ -88,6 +95,19 @@ fn passwords(reading: &mut Reading<'_>) {
         let option = "checks.password_file";
         let password = password(path, &written.origin(option), option, report);
         plan.checks.password = password.or_else(|| plan.checks.password.take());
+    }
+    let (all, passwords) = (&plan.checks, "checks.password_file");
+    for (rule, place) in plan.clusters.iter_mut().zip(clusters) {
+        let checks = &mut rule.options.checks;
+        match &checks.password_file {
+            Some(path) if place.written.has(passwords) => {
+                let origin = place.written.origin(passwords);
+                let password = password(path, &origin, passwords, report);
+                checks.password = password.or_else(|| checks.password.take());
+            }
+            Some(_) => checks.password.clone_from(&all.password),
+            None => {}
+        }
     }
 }
 
@@ -117,7 +137,7 @@ fn read_password(path: &Path) -> io::Result<Secret> {
 }
 
 fn certificates(reading: &mut Reading<'_>) {
-    let Reading { plan, written, report, .. } = reading;
+    let Reading { plan, written, clusters, report, .. } = reading;
     if plan.tls.mode != ClientTlsMode::Off {
         let files = &plan.tls.files;
         let named = Named {
@@ -127,7 +147,15 @@ fn certificates(reading: &mut Reading<'_>) {
         };
         named.check(written, report, || files.config().err());
     }
-    let files = &plan.server.tls;
+    server_certificates(&plan.server, written, report);
+    for (rule, place) in plan.clusters.iter().zip(clusters) {
+        server_certificates(&rule.options.server, &place.written, report);
+    }
+}
+
+/// Those of TLS to servers.
+fn server_certificates(server: &ServerOptions, written: &Written, report: &mut Report<'_>) {
+    let files = &server.tls;
     let named = Named {
         certificate: ("server.tls_cert", files.identity.as_ref().map(|it| &*it.certificate)),
         key: ("server.tls_key", files.identity.as_ref().map(|it| &*it.key)),

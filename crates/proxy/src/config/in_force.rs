@@ -128,6 +128,7 @@ mod tests {
             "[[users]]\nname = 'a'\npassword = 'x'",
             "[[classes]]\nname = 'a'\nusers = ['x']",
             "[[rules]]\nname = 'a'\nrefuse = true",
+            "[[clusters]]\nname = 'c'\nchecks.inter = '2s'\n[[servers]]\nname = 'a'\ncluster = 'c'\naddress = '127.0.0.1:1'\ngroup = 'writer'",
             "[[servers]]\nname = 'a'\naddress = '127.0.0.1:1'\ngroup = 'writer'\n[[routes]]\nmode = 'readers'\nusers = ['x']",
         ] {
             let (old, new) = (Plan::default(), parse(text, "test").expect("a good file").0);

@@ -3,6 +3,7 @@
 
 mod classes;
 mod clients;
+mod clusters;
 mod hardening;
 mod limits;
 mod logs;
@@ -15,7 +16,7 @@ mod servers;
 mod users;
 
 use super::form::Form;
-use super::plan::{ClassRule, Plan, RouteRule, ServerRule, UserOptions};
+use super::plan::{ClassRule, ClusterRule, Plan, RouteRule, ServerRule, UserOptions};
 
 /// One option of `T`: of the plan, of one user, of one class.
 pub(super) struct Row<T: 'static> {
@@ -94,9 +95,16 @@ pub(super) static CLASSES: &Section<ClassRule> = &classes::CLASSES;
 pub(super) static SERVERS: &Section<ServerRule> = &servers::SERVERS;
 pub(super) static ROUTES: &Section<RouteRule> = &servers::ROUTES;
 
+pub(super) static CLUSTERS: &Section<ClusterRule> = &clusters::CLUSTERS;
+
 /// What they are called.
-pub(super) const LISTS: [&str; 4] =
-    [users::USERS.name, classes::CLASSES.name, servers::SERVERS.name, servers::ROUTES.name];
+pub(super) const LISTS: [&str; 5] = [
+    users::USERS.name,
+    classes::CLASSES.name,
+    clusters::CLUSTERS.name,
+    servers::SERVERS.name,
+    servers::ROUTES.name,
+];
 
 /// The first version there is.
 const FIRST: &str = "0.1";

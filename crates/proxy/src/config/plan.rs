@@ -4,6 +4,7 @@
 //! text, no positions and no files; [`super::parse`] makes a [`Plan`] from a text. Secrets are
 //! never shown.
 
+mod clusters;
 mod members;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 use super::allowance::allowance;
 
+pub use self::clusters::{ClusterOptions, ClusterRule};
+pub(crate) use self::clusters::{Governing, MAIN};
 pub(crate) use self::members::AcceptedClient;
 pub use self::members::{CheckKind, CheckOptions, Freshness, Mode, RouteRule, Routing, ServerRule};
 
@@ -55,6 +58,8 @@ pub struct Plan {
     pub classes: Vec<ClassRule>,
     /// Instead of the one of `server`.
     pub servers: Vec<ServerRule>,
+    /// Those that the servers belong to, if there are several.
+    pub clusters: Vec<ClusterRule>,
     pub checks: CheckOptions,
     pub routing: Routing,
     pub routes: Vec<RouteRule>,
@@ -366,6 +371,8 @@ pub struct UserOptions {
     pub pins: Pins,
     /// The schema of clients that name none.
     pub schema: Option<String>,
+    /// The cluster that serves its clients; by default, the first.
+    pub cluster: Option<String>,
     /// What its clients' sessions begin with. `None`: what the server's option says.
     pub init_connect: Option<InitConnect>,
     /// Age at which backends of this user are closed.
@@ -449,6 +456,7 @@ impl Default for Plan {
             users: Vec::new(),
             classes: Vec::new(),
             servers: Vec::new(),
+            clusters: Vec::new(),
             checks: CheckOptions::default(),
             routing: Routing::default(),
             routes: Vec::new(),
@@ -606,6 +614,7 @@ impl Default for UserOptions {
             triggers: Unseen::Read,
             pins: Pins::default(),
             schema: None,
+            cluster: None,
             init_connect: None,
             backend_age: Bound::default(),
             times: TimeBounds::default(),
@@ -674,8 +683,18 @@ impl Plan {
     /// All files that are read because an option names them.
     pub(crate) fn named_files(&self) -> impl Iterator<Item = &Path> {
         let passwords = self.users.iter().map(|user| &user.password_file);
-        let passwords = passwords.chain([&self.checks.password_file]);
-        self.tls_files().map(|(_, file)| file).chain(passwords.filter_map(|it| it.as_deref()))
+        let of_clusters = self.clusters.iter().map(|it| &it.options.checks.password_file);
+        let passwords = passwords.chain([&self.checks.password_file]).chain(of_clusters);
+        let own = self.tls_files().map(|(_, file)| file).chain(self.cluster_files());
+        own.chain(passwords.filter_map(|it| it.as_deref()))
+    }
+
+    /// The backend connections that all servers together may have, by `of` of those of one.
+    pub(crate) fn connections_of_all(&self, of: impl Fn(u32) -> u32) -> u32 {
+        let one = |cluster: &str| of(self.governing(cluster).server.connections_max);
+        let several = self.servers.iter().map(|rule| one(&rule.cluster));
+        let only = self.servers.is_empty().then(|| one(MAIN));
+        several.chain(only).fold(0, u32::saturating_add)
     }
 
     /// What is said of the server of this name in the list of servers.

@@ -10,7 +10,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::options::{CLASSES, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
+use super::options::{CLASSES, CLUSTERS, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
 use super::plan::Plan;
 use super::problem::{Origin, Report, Source};
 use super::rules::{self, RULES, RuleOrigins};
@@ -30,6 +30,7 @@ pub(super) struct Reading<'a> {
     pub(super) servers: Vec<WrittenItem>,
     pub(super) routes: Vec<WrittenItem>,
     pub(super) rules: Vec<RuleOrigins>,
+    pub(super) clusters: Vec<WrittenItem>,
     pub(super) report: Report<'a>,
 }
 
@@ -112,6 +113,7 @@ impl<'a> Reading<'a> {
             servers: Vec::new(),
             routes: Vec::new(),
             rules: Vec::new(),
+            clusters: Vec::new(),
             report: Report::new(source),
         };
         reading.document(document.get_ref());
@@ -184,6 +186,8 @@ impl<'a> Reading<'a> {
                 read_list(ROUTES, value, routes, places, &mut self.report);
             } else if name == RULES {
                 rules::read(value, &mut self.plan.rules, &mut self.rules, &mut self.report);
+            } else if name == CLUSTERS.name {
+                // They are read when all is known that holds in each of them; see `super::clusters`.
             } else if let Some(section) = section {
                 self.section(section, value);
             } else {
@@ -221,7 +225,7 @@ fn read_list<T: Default>(
     places: &mut Vec<WrittenItem>,
     report: &mut Report<'_>,
 ) {
-    let mut read = |table: &DeTable<'_>, span: Range<usize>, report: &mut Report<'_>| {
+    each_of_list(section.name, value, report, |table, span, report| {
         let mut item = T::default();
         let mut written = Written::default();
         for (key, value) in table.iter() {
@@ -229,9 +233,17 @@ fn read_list<T: Default>(
         }
         items.push(item);
         places.push(WrittenItem { origin: Origin::Text(span), written });
-    };
-    let refuse = |span: Range<usize>, report: &mut Report<'_>| {
-        let name = section.name;
+    });
+}
+
+/// Reads each item of a section that is a list.
+pub(super) fn each_of_list<'a>(
+    name: &str,
+    value: &Spanned<DeValue<'_>>,
+    report: &mut Report<'a>,
+    mut read: impl FnMut(&DeTable<'_>, Range<usize>, &mut Report<'a>),
+) {
+    let refuse = |span: Range<usize>, report: &mut Report<'a>| {
         let one = name.strip_suffix("es").filter(|_| name.ends_with("sses"));
         let one = one.or_else(|| name.strip_suffix('s')).unwrap_or(name);
         let message = format!("each {one} stands in a section of its own: write [[{name}]]");
@@ -322,7 +334,7 @@ fn set<T>(
     written.note(path, Value { origin, items: Vec::new(), is_wrong });
 }
 
-fn read_option<T>(
+pub(super) fn read_option<T>(
     section: &Section<T>,
     key: &Spanned<impl AsRef<str>>,
     value: &Spanned<DeValue<'_>>,
@@ -405,7 +417,8 @@ fn elsewhere(name: &str) -> Option<(&'static str, String)> {
     let name = comparable(name);
     let in_lists = || {
         let of_clients = find(USERS, &name).or_else(|| find(CLASSES, &name));
-        of_clients.or_else(|| find(SERVERS, &name)).or_else(|| find(ROUTES, &name))
+        let of_servers = || find(SERVERS, &name).or_else(|| find(ROUTES, &name));
+        of_clients.or_else(of_servers).or_else(|| find(CLUSTERS, &name))
     };
     SECTIONS.iter().find_map(|section| find(section, &name)).or_else(in_lists)
 }
@@ -421,7 +434,9 @@ fn near_anywhere(name: &str) -> Option<String> {
     fn paths<T>(section: &Section<T>) -> impl Iterator<Item = (&'static str, String)> {
         section.rows.iter().map(|row| (row.name, section.path(row.name)))
     }
-    let lists = || paths(USERS).chain(paths(CLASSES)).chain(paths(SERVERS)).chain(paths(ROUTES));
+    let of_clients = || paths(USERS).chain(paths(CLASSES));
+    let of_servers = || paths(SERVERS).chain(paths(ROUTES)).chain(paths(CLUSTERS));
+    let lists = || of_clients().chain(of_servers());
     let all = || SECTIONS.iter().flat_map(|section| paths(section)).chain(lists());
     let near = suggest::nearest(name, all().map(|(name, _)| name))?;
     all().find(|(name, _)| *name == near).map(|(_, path)| path)

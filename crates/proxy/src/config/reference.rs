@@ -3,8 +3,10 @@
 use std::fmt::Write;
 
 use super::form::Form;
-use super::options::{Applies, CLASSES, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
-use super::plan::{ClassRule, Plan, RouteRule, ServerRule, UserOptions};
+use super::options::{
+    Applies, CLASSES, CLUSTERS, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS,
+};
+use super::plan::{ClassRule, ClusterRule, Plan, RouteRule, ServerRule, UserOptions};
 use super::rules;
 
 /// The reference of all options, as Markdown.
@@ -15,6 +17,7 @@ pub fn reference() -> String {
     }
     describe_section(USERS, &mut UserOptions::default(), &mut out);
     describe_section(CLASSES, &mut ClassRule::default(), &mut out);
+    describe_section(CLUSTERS, &mut ClusterRule::default(), &mut out);
     describe_section(SERVERS, &mut ServerRule::default(), &mut out);
     describe_section(ROUTES, &mut RouteRule::default(), &mut out);
     out.push_str(RULES_INTRODUCTION);
@@ -35,6 +38,7 @@ pub fn sample() -> String {
     // Without its header, an option of a user would belong to the section before.
     show_section(USERS, "#[[users]]\n", &mut UserOptions::default(), &mut out);
     show_section(CLASSES, "#[[classes]]\n", &mut ClassRule::default(), &mut out);
+    show_section(CLUSTERS, "#[[clusters]]\n", &mut ClusterRule::default(), &mut out);
     show_section(SERVERS, "#[[servers]]\n", &mut ServerRule::default(), &mut out);
     show_section(ROUTES, "#[[routes]]\n", &mut RouteRule::default(), &mut out);
     out

@@ -3,13 +3,16 @@
 use std::rc::Rc;
 
 use engine::gate::{Ask, Full, Slot, Start, Waiting};
+use wire::command::Opcode;
+use wire::frame::HEADER;
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::agenda::Due;
 use crate::dispatch::answer;
 use crate::dispatch::backend::{Backend, SetDown};
 use crate::dispatch::client::Client;
-use crate::dispatch::command::Command;
+use crate::dispatch::clusters::{self, Way};
+use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::launch;
 use crate::dispatch::local::Local;
 use crate::dispatch::pipeline;
@@ -32,10 +35,53 @@ pub(crate) fn enter(
     packet: &mut [u8],
     urgent: bool,
 ) {
-    if let Some(members) = worker.shared.cluster.routes()
-        && client.is_pooled()
-        && client.backend.borrow().is_none()
-    {
+    if worker.shared.cluster.is_routed() && client.is_pooled() {
+        if worker.shared.cluster.are_several() {
+            return enter_cluster(worker, client, command, packet, urgent);
+        }
+        if client.backend.borrow().is_none() {
+            return enter_routed(worker, client, command, packet, urgent);
+        }
+    }
+    enter_here(worker, client, command, packet, urgent);
+}
+
+/// The same where there are several clusters.
+fn enter_cluster(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+    urgent: bool,
+) {
+    let mut instead = match clusters::lead(worker, client, &mut command, packet) {
+        Ok(Way::Free) => Vec::new(),
+        Ok(Way::As(instead)) => instead,
+        Ok(Way::Waits) => {
+            return answer::hold(worker, client, command, packet, Awaits::Backend);
+        }
+        // A piece of a parameter has no reply.
+        Err(fault) if packet.get(HEADER) == Some(&(Opcode::StmtSendLongData as u8)) => {
+            return answer::refuse_and_close(worker, client, &fault);
+        }
+        Err(fault) => return answer::refuse(worker, client, command, &fault),
+    };
+    let packet = if instead.is_empty() { packet } else { &mut instead[..] };
+    match client.backend() {
+        None => enter_routed(worker, client, command, packet, urgent),
+        Some(_) => enter_here(worker, client, command, packet, urgent),
+    }
+}
+
+/// The same for a client that may go to any server of its cluster.
+fn enter_routed(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Box<Command>,
+    packet: &mut [u8],
+    urgent: bool,
+) {
+    if let Some(members) = worker.shared.cluster.routes(clusters::of(client, &command)) {
         match route::take(worker, members, client, &command) {
             Some(server) => client.server.set(server),
             None => return route::strand(worker, client, command, packet),

@@ -193,7 +193,7 @@ pub(crate) fn not_opened(worker: &Rc<Worker>, local: &Local, key: KeyId, error: 
     }
     let fault = error.fault(server);
     let elsewhere = error.speaks_against_server();
-    if let Some(members) = worker.shared.cluster.routes().filter(|_| elsewhere) {
+    if let Some(members) = worker.shared.cluster.routes_at(server.id).filter(|_| elsewhere) {
         members.suspect(server.id, &error.to_string());
     }
     loop {
@@ -211,7 +211,8 @@ fn forget_refused(worker: &Worker, server: ServerId, key: KeyId, error: &NoBacke
     let user = worker.pool.keys.borrow().user(key).cloned();
     let Some(user) = user.filter(|user| user.trust().is_some()) else { return };
     // Another server may only be late to hear of a user.
-    if server == route::greeter(worker) && error.is_refusal() {
+    let cluster = worker.shared.cluster.of(server).id;
+    if server == route::greeter_in(worker, cluster) && error.is_refusal() {
         let name = worker.pool.keys.borrow().get(key).user.clone();
         worker.shared.users.forget_refused(&name, &user, error);
     }

@@ -24,6 +24,7 @@ use engine::time_limits::PassedLimit;
 use engine::upload::Progress;
 use wire::Capabilities;
 
+use crate::cluster::members::{ClusterId, Members};
 use crate::cluster::servers::ServerId;
 use crate::config::Mode;
 use crate::dispatch::backend::Backend;
@@ -57,6 +58,11 @@ pub(crate) struct Client {
     pub(crate) server: Cell<ServerId>,
     /// Where its statements go, if there are several servers.
     pub(crate) mode: Cell<Mode>,
+    /// The same, if one of `[[routes]]` says so: then it is so in all clusters.
+    pub(crate) mode_by_route: Cell<Option<Mode>>,
+    /// The cluster that serves it, and the one of its user.
+    pub(crate) cluster: Cell<ClusterId>,
+    pub(crate) home: Cell<ClusterId>,
     /// The class of what it asks, unless a command names another one.
     pub(crate) class: Cell<ClassId>,
     /// Where it has written, if that matters to where it reads.
@@ -141,6 +147,9 @@ impl Client {
             backend: RefCell::new(login.backend),
             server: Cell::new(login.server),
             mode: Cell::new(login.mode),
+            mode_by_route: Cell::new(login.mode_by_route),
+            cluster: Cell::new(login.cluster),
+            home: Cell::new(login.cluster),
             class: Cell::new(login.class),
             writes: Seldom::default(),
             prepared_changes: Seldom::default(),
@@ -172,6 +181,12 @@ impl Client {
             Some(true) => self.capabilities | Capabilities::MULTI_STATEMENTS,
             Some(false) => self.capabilities.without(Capabilities::MULTI_STATEMENTS),
         }
+    }
+
+    /// The server of this cluster that took its last write there, if that matters.
+    pub(crate) fn last_taker_in(&self, members: &Members) -> Option<ServerId> {
+        let is_of = |server: usize| members.has(ServerId(server));
+        self.writes.with(|writes| writes.taker_of(is_of)).flatten().map(ServerId)
     }
 
     /// The server that took its last write, if that matters.
@@ -416,6 +431,9 @@ pub(crate) struct Login {
     pub(crate) backend: Option<Rc<Backend>>,
     pub(crate) server: ServerId,
     pub(crate) mode: Mode,
+    pub(crate) mode_by_route: Option<Mode>,
+    /// The cluster of its user.
+    pub(crate) cluster: ClusterId,
     /// Bytes that came behind the login.
     pub(crate) more: Vec<u8>,
     /// The login ends with the reply to a command, whose sequence id must be this.

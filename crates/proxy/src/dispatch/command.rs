@@ -16,6 +16,7 @@ use engine::session::plan::Found;
 use engine::user_variables::Assignment;
 use view::digests::Place;
 
+use crate::cluster::members::ClusterId;
 use crate::cluster::servers::ServerId;
 use crate::dispatch::hits::{RuleWay, Ruled};
 use crate::records::Noted;
@@ -56,6 +57,18 @@ pub(crate) struct Rare {
     pub(crate) stranded: Option<Instant>,
     /// What rules have said of it.
     pub(crate) ruled: Option<Box<Ruled>>,
+    /// The cluster that it goes to, if that is not its client's; see [`crate::dispatch::clusters`].
+    pub(crate) cluster: Option<(ClusterId, SentBy)>,
+}
+
+/// Why a command goes to another cluster than its client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SentBy {
+    /// The schema that it enters, or that its statement was prepared in, lies there.
+    Schema,
+    /// It was told to, whatever its schema is.
+    #[expect(dead_code, reason = "nothing sends commands yet but schemas")]
+    Order,
 }
 
 /// What a command waits for that neither a slot nor a backend is missing to.
@@ -116,6 +129,17 @@ impl Command {
     /// The server that has just failed it.
     pub(crate) fn avoids(&self) -> Option<ServerId> {
         self.rare.as_ref()?.avoids
+    }
+
+    /// Where it goes, if that is not its client's cluster.
+    pub(crate) fn sent_to(&self) -> Option<(ClusterId, SentBy)> {
+        self.rare.as_ref()?.cluster
+    }
+
+    /// Has it go to this cluster. Said before it enters the gate ([`crate::dispatch::admit::enter`]), where it is refused
+    /// if its client is bound to another cluster.
+    pub(crate) fn send_to(&mut self, cluster: ClusterId, by: SentBy) {
+        self.rare().cluster = Some((cluster, by));
     }
 
     /// Keeps its memory for another one: each statement takes one. Returns its bytes, whose memory is kept elsewhere.

@@ -298,6 +298,7 @@ fn describe(
         key: client.key.get().map(key),
         session: client.session.take(),
         mode: client.mode.get(),
+        mode_by_route: client.mode_by_route.get(),
         server: server(client.server.get()),
         several: client.several.get(),
         gtid: client.gtid.with(|gtid| gtid.to_vec()),

@@ -45,6 +45,9 @@ pub(crate) struct ClientDescription {
     pub(crate) key: Option<KeyDescription>,
     pub(crate) session: Session,
     pub(crate) mode: Mode,
+    /// The same, if a route says so: then it is so in all clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mode_by_route: Option<Mode>,
     pub(crate) server: ServerDescription,
     pub(crate) several: Option<bool>,
     #[serde(with = "engine::described::some_bytes")]

@@ -192,7 +192,7 @@ fn send_pooled(
             send(client, backend, command, packet, opcode.shape(), purpose);
         }
         _ => {
-            if worker.shared.cluster.routes().is_some() && is_read && is_short {
+            if worker.shared.cluster.is_routed() && is_read && is_short {
                 // Should the server be lost, another one may be asked.
                 command.packet = worker.buffers.keep(packet);
             }

@@ -39,7 +39,7 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     }
     give_back_place(worker, backend.server, backend.key.get(), backend.id);
     let (mut unanswered, mut elsewhere, mut told) = (Vec::new(), Vec::new(), None);
-    if let Some(members) = worker.shared.cluster.routes()
+    if let Some(members) = worker.shared.cluster.routes_at(backend.server)
         && !flights.is_empty()
     {
         members.suspect(backend.server, "a backend connection was lost");

@@ -19,7 +19,7 @@ pub(crate) fn promote(worker: &Worker, backend: &Rc<Backend>) -> bool {
     next.since = crate::worker::clock::now();
     let mut ask = Ask::default();
     if let (Some(client), Some(command)) = (next.client.clone(), &mut next.command) {
-        if command.facts.in_hand.is_none() && worker.shared.cluster.routes().is_none() {
+        if command.facts.in_hand.is_none() && !worker.shared.cluster.is_routed() {
             worker.buffers.forget(std::mem::take(&mut command.packet));
         }
         backend.hold_for(&client);

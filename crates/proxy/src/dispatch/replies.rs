@@ -468,7 +468,7 @@ fn see_ok(
     drop(session);
     let note = |gtid: &[u8]| {
         client.gtid.set(Some(gtid.into()));
-        if let Some(members) = worker.shared.cluster.routes() {
+        if let Some(members) = worker.shared.cluster.routes_at(backend.server) {
             members.acknowledge(backend.server, gtid);
         }
     };

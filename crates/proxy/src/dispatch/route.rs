@@ -1,4 +1,4 @@
-//! Which of several servers a statement goes to; a statement that can go to none for a while is held back.
+//! Which of a cluster's servers a statement goes to; a statement that can go to none for a while is held back.
 //!
 //! Owns the choice, and which statements are held back because their server is being replaced;
 //! [`crate::dispatch::stranded`] sends them on, or refuses them. Where there is one server, nothing is held back here.
@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use wire::frame::HEADER;
 use wire::response::ErrPacket;
 
-use crate::cluster::members::Members;
+use crate::cluster::members::{ClusterId, Members};
 use crate::cluster::post::News;
 use crate::cluster::servers::ServerId;
 use crate::config::{Freshness, Mode};
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Stranded};
+use crate::dispatch::clusters;
 use crate::dispatch::command::Command;
 use crate::dispatch::handover;
 use crate::dispatch::hits::RuleWay;
@@ -53,10 +54,10 @@ pub(crate) fn choose(
     };
     if let Some(server) = sent_to {
         let may = members.answers(server) && avoided != Some(server);
-        return Some(server).filter(|it| may && holds_writes(worker, members, client, *it, reads));
+        return Some(server).filter(|it| may && holds_writes(members, client, *it, reads));
     }
     let reader = reads.then(|| reader(worker, members, client, avoided)).flatten();
-    let holds = |server: &ServerId| holds_writes(worker, members, client, *server, reads);
+    let holds = |server: &ServerId| holds_writes(members, client, *server, reads);
     let writer = || members.writer().filter(|it| reads || avoided != Some(*it)).filter(holds);
     reader.or_else(writer).or_else(|| {
         let taker = taker(members, client).filter(|_| reads)?;
@@ -66,7 +67,7 @@ pub(crate) fn choose(
 
 /// The server that took the client's last write, if it can be read from, whatever else it is used for.
 fn taker(members: &Members, client: &Client) -> Option<ServerId> {
-    let taker = client.last_taker();
+    let taker = client.last_taker_in(members);
     taker.filter(|taker| client.mode.get() == Mode::Split && members.answers(*taker))
 }
 
@@ -79,14 +80,16 @@ pub(crate) fn wants_reader(client: &Client, command: &Command) -> bool {
     }
 }
 
-/// Where a pass-through client logs in, which stays there. It is waited for.
+/// Where a pass-through client of this cluster logs in, which stays there. It is waited for.
 #[expect(clippy::disallowed_methods, reason = "a login waits between these")]
-pub(crate) async fn home(worker: &Worker, mode: Mode) -> ServerId {
-    let first = || worker.shared.cluster.first().id;
-    let Some(members) = worker.shared.cluster.routes() else { return first() };
-    let deadline = Instant::now() + worker.plan().routing.hold;
+pub(crate) async fn home(worker: &Worker, cluster: ClusterId, mode: Mode) -> ServerId {
+    let Some(members) = worker.shared.cluster.routes(cluster) else {
+        return worker.shared.cluster.first().id;
+    };
+    let first = || first_of(worker, members);
+    let deadline = Instant::now() + members.hold();
     loop {
-        let ids = || worker.shared.cluster.servers.iter().map(|server| server.id);
+        let ids = || members.servers().map(|server| server.id);
         let least = |id: &ServerId| worker.shared.cluster.server(*id).slots.held();
         let readers = ids().filter(|id| mode == Mode::Readers && members.is_reader(*id));
         if let Some(server) = readers.min_by_key(least).or_else(|| members.writer()) {
@@ -103,13 +106,26 @@ pub(crate) async fn home(worker: &Worker, mode: Mode) -> ServerId {
 /// How often it is looked for a server.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The server in whose words pooled clients are greeted: one that has been met, if there is one.
+/// The first server of a cluster that the configuration names. Of one that is not named any more, the first of all.
+fn first_of(worker: &Worker, members: &Members) -> ServerId {
+    let first = members.servers().next().map(|server| server.id);
+    first.unwrap_or_else(|| worker.shared.cluster.first().id)
+}
+
+/// The server in whose words pooled clients are greeted: one of the first cluster that has been met, if there is one.
 pub(crate) fn greeter(worker: &Worker) -> ServerId {
-    let first = || worker.shared.cluster.first().id;
-    let Some(members) = worker.shared.cluster.routes() else { return first() };
+    greeter_in(worker, worker.shared.cluster.first_cluster().id)
+}
+
+/// The same of another cluster.
+pub(crate) fn greeter_in(worker: &Worker, cluster: ClusterId) -> ServerId {
+    let Some(members) = worker.shared.cluster.routes(cluster) else {
+        return worker.shared.cluster.first().id;
+    };
     let is_known = |id: &ServerId| worker.shared.cluster.server(*id).facts.greeting().is_some();
-    let mut ids = worker.shared.cluster.servers.iter().map(|server| server.id);
-    members.writer().filter(is_known).or_else(|| ids.find(is_known)).unwrap_or_else(first)
+    let mut ids = members.servers().map(|server| server.id);
+    let met = members.writer().filter(is_known).or_else(|| ids.find(is_known));
+    met.unwrap_or_else(|| first_of(worker, members))
 }
 
 /// The reader that has least to do for its weight, of those that have what the client must see.
@@ -119,14 +135,14 @@ fn reader(
     client: &Client,
     avoided: Option<ServerId>,
 ) -> Option<ServerId> {
-    let count = worker.shared.cluster.servers.places();
-    let first = worker.next_reader.get();
-    worker.next_reader.set((first + 1) % count);
-    let order = (0..count).map(|step| ServerId((first + step) % count));
+    let count = members.places().max(1);
+    let first = worker.next_reader.get() % count;
+    worker.next_reader.set(first + 1);
+    let order = (0..count).filter_map(|step| members.place((first + step) % count));
     let may = |server: &ServerId| {
         members.is_reader(*server)
             && avoided != Some(*server)
-            && holds_writes(worker, members, client, *server, true)
+            && holds_writes(members, client, *server, true)
     };
     // One on trial gets the next statement, and no other one meanwhile.
     order.filter(|server| may(server) && !members.is_tried(*server)).min_by_key(|server| {
@@ -147,10 +163,12 @@ pub(crate) fn leave_backend(
     reads: bool,
     command: &Command,
 ) -> bool {
-    let (Some(members), Some(backend)) = (worker.shared.cluster.routes(), client.backend()) else {
+    if !worker.shared.cluster.is_routed() {
         return false;
-    };
-    let may_stay = || may_stay(worker, members, client, &backend, reads, command.way());
+    }
+    let Some(backend) = client.backend() else { return false };
+    let members = worker.shared.cluster.of(backend.server);
+    let may_stay = || may_stay(members, client, &backend, reads, command.way());
     if !client.session.borrow().can_yield() || may_stay() {
         return false;
     }
@@ -166,7 +184,6 @@ pub(crate) fn leave_backend(
 
 /// Whether a client's statement may run on the server of the backend that it has.
 fn may_stay(
-    worker: &Worker,
     members: &Members,
     client: &Client,
     backend: &Backend,
@@ -182,39 +199,38 @@ fn may_stay(
         (_, Mode::Split) => reads,
     };
     if let Some(RuleWay::To(wanted)) = way {
-        return wanted == server && holds_writes(worker, members, client, server, reads);
+        return wanted == server && holds_writes(members, client, server, reads);
     }
     let is_place = members.writer() == Some(server)
         || reads && (members.is_reader(server) || taker(members, client) == Some(server));
-    is_place && holds_writes(worker, members, client, server, reads)
+    is_place && holds_writes(members, client, server, reads)
 }
 
 /// Whether a server is known to have all that this client has written. Where servers do not tell, a write need not wait
 /// for that.
 pub(crate) fn holds_writes(
-    worker: &Worker,
     members: &Members,
     client: &Client,
     server: ServerId,
     reads: bool,
 ) -> bool {
-    let routing = &worker.plan().routing;
-    if routing.reads == Freshness::Any || client.mode.get() != Mode::Split {
+    if client.mode.get() != Mode::Split || members.freshness() == Freshness::Any {
         return true;
     }
-    let stay = if reads { routing.stay } else { Duration::ZERO };
+    let stay = if reads { members.stay() } else { Duration::ZERO };
     let holds = |taker: usize| members.holds(server, ServerId(taker));
     let now = crate::worker::clock::now();
     client.writes.with(|writes| writes.are_held(holds, now, stay)).unwrap_or(true)
 }
 
 /// A statement is held back. If that is for what the client has written, servers are asked at once where they are.
-pub(crate) fn look_for_writes(worker: &Worker, members: &Members, client: &Client) {
-    if worker.plan().routing.reads == Freshness::Any {
+pub(crate) fn look_for_writes(members: &Members, client: &Client) {
+    if members.freshness() == Freshness::Any {
         return;
     }
     client.writes.with(|writes| {
-        for server in writes.takers().map(ServerId).chain(members.writer()) {
+        let takers = writes.takers().map(ServerId).filter(|taker| members.has(*taker));
+        for server in takers.chain(members.writer()) {
             if writes.taker().is_some() && members.is_usable(server) {
                 members.await_check(server);
             }
@@ -226,7 +242,7 @@ pub(crate) fn look_for_writes(worker: &Worker, members: &Members, client: &Clien
 pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
     note_write(worker, client, command, server);
     if let Some(members) =
-        worker.shared.cluster.routes().filter(|members| members.is_on_trial(server))
+        worker.shared.cluster.routes_at(server).filter(|members| members.is_on_trial(server))
     {
         members.tried(server);
     }
@@ -236,7 +252,7 @@ pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, serv
 #[expect(clippy::disallowed_methods, reason = "the time of the loop may be from before the write")]
 pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
     let is_write = command.facts.may_write();
-    if worker.shared.cluster.routes().is_some() && is_write && client.mode.get() == Mode::Split {
+    if worker.shared.cluster.is_routed() && is_write && client.mode.get() == Mode::Split {
         // Not the loop's time, which may be from before the write.
         client.writes.change(|writes| writes.note(server.0, Instant::now()));
     }
@@ -244,7 +260,7 @@ pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, se
 
 /// A server has refused a statement. If it did since it is not written to any more, its role is asked for at once.
 pub(crate) fn see_refusal(worker: &Worker, server: ServerId, packet: &[u8]) {
-    let Some(members) = worker.shared.cluster.routes() else { return };
+    let Some(members) = worker.shared.cluster.routes_at(server) else { return };
     let error = packet.get(HEADER..).map(ErrPacket::decode);
     if matches!(error, Some(Ok(error)) if NOT_WRITTEN_TO.contains(&error.code)) {
         members.doubt(server);
@@ -264,7 +280,7 @@ pub(crate) fn end_refused_transaction(
     error: &[u8],
 ) {
     let is_open = || client.is_pooled() && client.session.borrow().in_transaction();
-    if worker.shared.cluster.routes().is_some() && is_read_only(error) && is_open() {
+    if worker.shared.cluster.is_routed() && is_read_only(error) && is_open() {
         tracing::info!(
             client = client.id,
             server = worker.at(backend.server).server.name.as_str(),
@@ -297,13 +313,18 @@ pub(crate) fn strand(
 fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
     client.change_state(ClientState::Queued);
     let now = crate::worker::clock::now();
-    let since = match &mut *client.current.borrow_mut() {
-        Some(command) => *command.rare().stranded.get_or_insert(now),
-        None => now,
+    let (since, cluster) = match &mut *client.current.borrow_mut() {
+        Some(command) => {
+            let since = *command.rare().stranded.get_or_insert(now);
+            (since, clusters::of(client, command))
+        }
+        None => (now, client.cluster.get()),
     };
-    let (changed, until) = (client.times.changed.get(), since + worker.plan().routing.hold);
-    if let Some(members) = worker.shared.cluster.routes() {
-        look_for_writes(worker, members, client);
+    let members = worker.shared.cluster.routes(cluster);
+    let hold = members.map_or(Duration::ZERO, Members::hold);
+    let (changed, until) = (client.times.changed.get(), since + hold);
+    if let Some(members) = members {
+        look_for_writes(members, client);
     }
     let client = Rc::clone(client);
     worker.stranded.borrow_mut().push(Stranded { client, changed, until });
@@ -334,7 +355,8 @@ pub(crate) fn abandon(worker: &Rc<Worker>, server: ServerId) {
 /// No backend could be opened for this client; it is tried elsewhere. False: there is one server, or a reason that
 /// would be the same elsewhere.
 pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) -> bool {
-    if worker.shared.cluster.routes().is_none() || worker.plan().routing.hold == Duration::ZERO {
+    let hold = worker.shared.cluster.routes_at(server).map(Members::hold);
+    if hold.is_none_or(|hold| hold == Duration::ZERO) {
         return false;
     }
     client.waiting.set(None);
@@ -346,8 +368,7 @@ pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: Server
 /// What was in flight on a backend that was lost can be sent elsewhere, once: it has not been sent, or merely reads,
 /// and nothing of its answer has come.
 pub(crate) fn may_go_elsewhere(worker: &Worker, backend: &Backend, flight: &InFlight) -> bool {
-    let Some(client) = flight.client.as_ref().filter(|_| worker.shared.cluster.routes().is_some())
-    else {
+    let Some(client) = flight.client.as_ref().filter(|_| worker.shared.cluster.is_routed()) else {
         return false;
     };
     let was_sent = flight.purpose.is_clients();

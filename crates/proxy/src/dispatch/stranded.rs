@@ -7,6 +7,7 @@ use crate::cluster::members::Members;
 use crate::dispatch::admit;
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
+use crate::dispatch::clusters;
 use crate::dispatch::command::Command;
 use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
@@ -17,7 +18,6 @@ pub(crate) fn release(worker: &Rc<Worker>) {
     if worker.stranded.borrow().is_empty() {
         return;
     }
-    let Some(members) = worker.shared.cluster.routes() else { return };
     let now = crate::worker::clock::now();
     for stranded in worker.stranded.take() {
         if !stranded.is_good() {
@@ -25,6 +25,10 @@ pub(crate) fn release(worker: &Rc<Worker>) {
         }
         let client = &stranded.client;
         let Some(mut command) = client.take_command() else { continue };
+        if !worker.shared.cluster.get(clusters::of(client, &command)).is_named() {
+            clusters::forget(&mut command);
+        }
+        let members = worker.shared.cluster.get(clusters::of(client, &command));
         if route::choose(worker, members, client, &command).is_some() {
             admit::enter_held(worker, client, command, false);
         } else if now >= stranded.until {
@@ -33,7 +37,7 @@ pub(crate) fn release(worker: &Rc<Worker>) {
             // The server that failed it may be the only one there is, and be well again.
             command.rare().avoids = None;
             client.keep_command(command);
-            route::look_for_writes(worker, members, client);
+            route::look_for_writes(members, client);
             worker.stranded.borrow_mut().push(stranded);
         }
     }
@@ -49,10 +53,10 @@ pub(crate) fn refuse(
         true => "readers",
         false => "writer",
     };
-    let taker = client.last_taker();
+    let taker = client.last_taker_in(members);
     let others = taker.zip(members.writer()).filter(|(taker, writer)| {
         let reads = route::wants_reader(client, &command);
-        taker != writer && !route::holds_writes(worker, members, client, *writer, reads)
+        taker != writer && !route::holds_writes(members, client, *writer, reads)
     });
     let why = match others {
         Some((taker, writer)) => format!(
@@ -65,7 +69,7 @@ pub(crate) fn refuse(
     let message = format!(
         "Flifo did not run this statement: no server of group {group:?} could take it within \
          {:.1} s (routing.hold): {why}. It is safe to try again",
-        worker.plan().routing.hold.as_secs_f64(),
+        members.hold().as_secs_f64(),
     );
     client.waiting.set(None);
     answer::refuse(worker, client, command, &Fault::new(Kind::WaitedTooLong, message));

@@ -260,8 +260,11 @@ pub(crate) fn return_to_pool(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backe
         || backend.is_left_behind.get()
         || !backend.is_young(now) && is_aged();
     // Clients that were in the queue when Flifo was told to stop are still served.
-    let is_left =
-        worker.shared.cluster.routes().is_some_and(|members| !members.is_usable(backend.server));
+    let is_left = worker
+        .shared
+        .cluster
+        .routes_at(backend.server)
+        .is_some_and(|members| !members.is_usable(backend.server));
     let is_spare = is_left && local.gate.borrow().waiting() == 0
         || worker.is_stopping() && local.gate.borrow().waiting() == 0;
     let is_missed = || local.gate.borrow().has_waiters(key);

@@ -577,15 +577,15 @@ impl Worker {
         name.and_then(|name| self.classes().named(name.as_bytes())).unwrap_or_default()
     }
 
-    /// Where the statements of such a client go.
-    pub(crate) fn mode_of(
+    /// Where the statements of such a client go, if a route says so.
+    pub(crate) fn mode_by_route(
         &self,
         listen: &Listen,
         user: &UserName,
         schema: Option<&[u8]>,
         class: ClassId,
-    ) -> Mode {
-        self.plan().mode_of(&AcceptedClient {
+    ) -> Option<Mode> {
+        self.plan().mode_by_route(&AcceptedClient {
             listen: Some(listen),
             user,
             schema,

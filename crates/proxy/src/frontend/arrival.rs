@@ -185,6 +185,7 @@ fn client(
         None => None,
     };
     let server = described.server.find(servers).map_or_else(ServerId::default, |server| server.id);
+    let cluster = worker.shared.cluster.serving(&worker.plan(), &described.user);
     let mut client = Client::new(Login {
         id: described.id,
         stream,
@@ -197,6 +198,8 @@ fn client(
         backend: own.clone(),
         server,
         mode: described.mode,
+        mode_by_route: described.mode_by_route,
+        cluster,
         more: described.more,
         sequence: described.login_sequence,
     });

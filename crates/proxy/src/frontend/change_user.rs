@@ -23,6 +23,7 @@ use wire::handshake::{AuthPacket, Login};
 use crate::cluster::servers::ServerId;
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
+use crate::dispatch::clusters;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::commands;
 use crate::dispatch::leaving;
@@ -279,6 +280,7 @@ fn begin_anew(
     drop(session);
     client.gtid.take();
     *client.user.borrow_mut() = name;
+    clusters::move_home(worker, client);
     client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));
     let schema = Some(&wanted.schema[..]).filter(|schema| !schema.is_empty());
     client.class.set(worker.class_of(&client.user.borrow(), schema, client.peer));

@@ -184,7 +184,10 @@ async fn log_in(
     pending_login =
         pass.lend(crate::frontend::proxy_protocol::receive(worker, pending_login)).await?;
     pending_login.server = match greeter {
-        Greeter::Server => route::home(worker, Mode::Writer).await,
+        Greeter::Server => {
+            let first = worker.shared.cluster.first_cluster().id;
+            route::home(worker, first, Mode::Writer).await
+        }
         Greeter::Flifo => route::greeter(worker),
     };
     let greeting = greeting(worker, &pending_login, greeter);
@@ -394,7 +397,9 @@ async fn pool(
     }
     reserved.keep();
     let class = worker.class_of(&name, login.schema.as_deref(), pending_login.peer);
-    let mode = worker.mode_of(&pending_login.listen, &name, login.schema.as_deref(), class);
+    let cluster = worker.shared.cluster.serving(&worker.plan(), &name);
+    let schema = login.schema.as_deref();
+    let mode_by_route = worker.mode_by_route(&pending_login.listen, &name, schema, class);
     let peer = pending_login.peer;
     let (stream, more) = pending_login.talk.into_parts();
     let client = client::Login {
@@ -407,8 +412,10 @@ async fn pool(
         peer,
         session,
         backend: None,
-        server: pending_login.server,
-        mode,
+        server: route::greeter_in(worker, cluster),
+        mode: mode_by_route.unwrap_or_else(|| worker.shared.cluster.get(cluster).mode()),
+        mode_by_route,
+        cluster,
         more,
         sequence: login.schema.is_some().then_some(sequence),
     };

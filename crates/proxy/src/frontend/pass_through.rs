@@ -25,6 +25,7 @@ use crate::config::Mode;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::backend_task;
 use crate::dispatch::client::{self, Client};
+use crate::dispatch::clusters;
 use crate::dispatch::leaving;
 use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
@@ -71,10 +72,13 @@ pub(crate) async fn log_in(
     };
     let schema = login.schema.as_deref();
     let class = worker.class_of(user, schema, pending_login.peer);
-    let mode = worker.mode_of(&pending_login.listen, user, schema, class);
+    let cluster = worker.shared.cluster.serving(&worker.plan(), user);
+    let cluster = clusters::serving_at(worker, cluster, schema);
+    let mode = worker.mode_by_route(&pending_login.listen, user, schema, class);
+    let mode = mode.unwrap_or_else(|| worker.shared.cluster.get(cluster).mode());
     let home = match server {
         Some(_) => pending_login.server,
-        None => route::home(worker, mode).await,
+        None => route::home(worker, cluster, mode).await,
     };
     let at = worker.shared.cluster.server(home);
     let greeted = match server {
@@ -103,6 +107,8 @@ pub(crate) async fn log_in(
         session: Session::new(None, pass_through.status),
         server: pass_through.backend.server,
         mode: Mode::Writer,
+        mode_by_route: None,
+        cluster,
         backend: Some(pass_through.backend),
         more,
         sequence: None,
@@ -135,7 +141,11 @@ pub(crate) async fn change_user(
         let backend = client.backend.take();
         backend.iter().for_each(|backend| leaving::clean(worker, client, backend));
         client.session.borrow_mut().reset(Reset::ForgetsFound);
-        client.server.set(route::home(worker, client.mode.get()).await);
+        let home = worker.shared.cluster.serving(&worker.plan(), user);
+        let cluster = clusters::serving_at(worker, home, login.schema.as_deref());
+        client.home.set(home);
+        client.cluster.set(cluster);
+        client.server.set(route::home(worker, cluster, client.mode.get()).await);
     }
     let at = worker.shared.cluster.server(client.server.get());
     let server = match opener::greeted(&worker.pool, at, peer).await {

@@ -7,6 +7,7 @@ use engine::account::name::UserName;
 
 use crate::cluster::servers::ServerId;
 use crate::config::Plan;
+use crate::dispatch::clusters;
 use crate::dispatch::dismissed;
 use crate::dispatch::worker::Worker;
 use crate::frontend::listener;
@@ -39,6 +40,9 @@ pub(crate) fn adopt(worker: &Rc<Worker>, new: &Reloaded) {
     if worker.index == 0 {
         worker.checks.begin(&new.added);
         watch::begin(worker, new.added.iter().copied());
+    }
+    for client in worker.clients.borrow().values() {
+        clusters::move_home(worker, client);
     }
     // Clients may be too old by now.
     worker.clients_due.set(crate::worker::clock::now());

@@ -61,25 +61,26 @@ fn next(ready_for: Option<Duration>, is_seen: bool, running_for: Duration, is_to
 }
 
 fn is_ready(cluster: &Cluster) -> bool {
-    match cluster.routes() {
-        Some(members) => members.writer().is_some(),
+    match cluster.is_routed() {
+        true => cluster.clusters().any(|members| members.writer().is_some()),
         // One that is not asked is met with the first client.
-        None => cluster.is_ready() || !cluster.asks(),
+        false => cluster.is_ready() || !cluster.asks(),
     }
 }
 
 fn is_seen(cluster: &Cluster) -> bool {
-    let Some(members) = cluster.routes() else { return true };
-    cluster.servers.iter().all(|server| members.watched(server.id).reason != NOT_CHECKED)
+    let is_checked = |id| cluster.of(id).watched(id).reason != NOT_CHECKED;
+    !cluster.is_routed() || cluster.servers.iter().all(|server| is_checked(server.id))
 }
 
 fn say(plan: &Plan, cluster: &Cluster) {
     let names =
         |listen: &[Listen]| listen.iter().map(Listen::to_string).collect::<Vec<_>>().join(" ");
-    let servers = cluster.servers.iter().map(|server| match cluster.routes() {
+    let servers = cluster.servers.iter().map(|server| match cluster.routes_at(server.id) {
         Some(members) => {
             let role = members.watched(server.id).role;
-            format!("{} {}: {role}", server.name, server.address)
+            let of = cluster.are_several().then(|| format!(" of {}", server.cluster));
+            format!("{}{} {}: {role}", server.name, of.unwrap_or_default(), server.address)
         }
         None => format!("{} {}", server.name, server.address),
     });

@@ -24,9 +24,9 @@ pub(crate) struct Configured {
 impl Configured {
     /// Those of a plan.
     pub(crate) fn of(plan: &Plan) -> Self {
-        let servers = plan.servers.len().max(1) as u32;
-        let mut users =
-            Self::new(share(plan.server.connections_max).map(|it| it.saturating_mul(servers)));
+        // Without a bound for one server there is none for all.
+        let all = plan.connections_of_all(|max| share(max).unwrap_or(u32::MAX));
+        let mut users = Self::new(Some(all).filter(|all| *all < u32::MAX));
         for user in &plan.users {
             if !user.pooled {
                 users.add_pass_through(

@@ -12,6 +12,7 @@ mod classes;
 mod cluster;
 mod cluster_faults;
 mod cluster_signs;
+mod clusters;
 mod comparing;
 mod console_tools;
 mod corpus;

@@ -4,9 +4,12 @@ use std::collections::HashMap;
 
 use engine::cluster::Group;
 
-use crate::config::plan::{CheckKind, CheckOptions, Password, Plan, UserOptions};
+use crate::config::check::clusters::origin_in;
+use crate::config::plan::{
+    CheckKind, CheckOptions, ClusterRule, MAIN, Password, Plan, UserOptions,
+};
 use crate::config::problem::{Origin, Report};
-use crate::config::reader::{Reading, Written};
+use crate::config::reader::{Reading, Written, WrittenItem};
 
 /// Tells of what does not fit together.
 pub(super) fn contradictions(reading: &mut Reading<'_>) {
@@ -73,14 +76,28 @@ fn servers(reading: &mut Reading<'_>) {
             error(&origin, path, message);
         }
     }
-    let first = servers.first().map_or(Origin::Whole, |it| it.origin.clone());
-    if plan.servers.iter().all(|rule| rule.group == Group::Readers) {
-        let message = "all servers are of group \"readers\": nothing could ever be written";
-        report.error(&first, Some("servers.group".to_owned()), message.to_owned());
+    for cluster in plan.cluster_names() {
+        all_of_a_kind(plan, cluster, servers, report);
     }
-    if plan.servers.iter().all(|rule| rule.backup) {
-        let message = "all servers are backups: at least one must not be";
-        report.error(&first, Some("servers.backup".to_owned()), message.to_owned());
+}
+
+/// What all servers of a cluster must not be.
+fn all_of_a_kind(plan: &Plan, cluster: &str, servers: &[WrittenItem], report: &mut Report<'_>) {
+    let of = || plan.servers.iter().zip(servers).filter(|(rule, _)| rule.cluster == cluster);
+    let Some((_, first)) = of().next() else { return };
+    let place = if plan.clusters.is_empty() { "" } else { " of its cluster" };
+    let mut error = |option: &str, message: String| {
+        report.error(&first.origin, Some(option.to_owned()), message);
+    };
+    if of().all(|(rule, _)| rule.group == Group::Readers) {
+        let message = "are of group \"readers\": nothing could ever be written";
+        error("servers.group", format!("all servers{place} {message}"));
+    }
+    if of().all(|(rule, _)| rule.backup) {
+        error(
+            "servers.backup",
+            format!("all servers{place} are backups: at least one must not be"),
+        );
     }
 }
 
@@ -94,74 +111,132 @@ fn has_own_account(checks: &CheckOptions) -> bool {
     checks.user.is_some() && (checks.password.is_some() || checks.password_file.is_some())
 }
 
+/// What is said of checks, for all clusters or for one.
+struct Place<'a> {
+    plan: &'a Plan,
+    /// `None`: for all.
+    cluster: Option<(&'a ClusterRule, &'a Written)>,
+    all: &'a Written,
+}
+
+impl Place<'_> {
+    /// All places where something is said.
+    fn each<'a>(
+        plan: &'a Plan,
+        all: &'a Written,
+        clusters: &'a [WrittenItem],
+    ) -> impl Iterator<Item = Place<'a>> {
+        let own = plan.clusters.iter().zip(clusters);
+        let own = own.map(|(rule, place)| Some((rule, &place.written)));
+        // What is said for all is looked at by itself where it does not hold in each of several.
+        let one = std::iter::once(None).filter(move |_| plan.clusters.is_empty());
+        one.chain(own).map(move |cluster| Place { plan, cluster, all })
+    }
+
+    const fn checks(&self) -> &CheckOptions {
+        match self.cluster {
+            Some((rule, _)) => &rule.options.checks,
+            None => &self.plan.checks,
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.cluster.map_or(MAIN, |(rule, _)| rule.name.as_str())
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.all.has(option) || self.cluster.is_some_and(|(_, own)| own.has(option))
+    }
+
+    fn error(&self, report: &mut Report<'_>, option: &str, message: String) {
+        let origin = match self.cluster {
+            Some((_, own)) => origin_in(own, self.all, option),
+            None => self.all.origin(option),
+        };
+        report.error(&origin, Some(option.to_owned()), message);
+    }
+}
+
 /// The user that checks log in as must be able to.
 pub(super) fn check_account(reading: &mut Reading<'_>) {
-    let Reading { plan, written, report, .. } = reading;
-    let mut error = |path: &str, message: String| {
-        report.error(&written.origin(path), Some(path.to_owned()), message);
-    };
-    let passwords = ["checks.password", "checks.password_file"];
-    if passwords.iter().all(|path| written.has(path)) {
-        error(passwords[1], format!("{} is given as well: one of them is enough", passwords[0]));
+    let Reading { plan, written, clusters, report, .. } = reading;
+    for place in Place::each(plan, written, clusters) {
+        account(&place, report);
     }
-    let given = passwords.into_iter().find(|path| written.has(path));
-    match (&plan.checks.user, given) {
+}
+
+fn account(place: &Place<'_>, report: &mut Report<'_>) {
+    let passwords = ["checks.password", "checks.password_file"];
+    let of = |written: &Written| passwords.iter().all(|path| written.has(path));
+    if of(place.all) || place.cluster.is_some_and(|(_, own)| of(own)) {
+        let message = format!("{} is given as well: one of them is enough", passwords[0]);
+        place.error(report, passwords[1], message);
+    }
+    let given = passwords.into_iter().find(|path| place.has(path));
+    match (&place.checks().user, given) {
         (None, Some(path)) => {
-            error(path, "checks.user is missing: whose password is it?".to_owned());
+            place.error(report, path, "checks.user is missing: whose password is it?".to_owned());
         }
         (Some(name), None)
-            if !plan.users.iter().any(|user| user.name == *name && logs_in(user)) =>
+            if !place.plan.users.iter().any(|user| user.name == *name && logs_in(user)) =>
         {
             let message = format!(
                 "{name:?} is not among [[users]] with its password (not a hash of it), so that \
                  Flifo cannot log in to check: name it there, or write checks.password"
             );
-            error("checks.user", message);
+            place.error(report, "checks.user", message);
         }
         _ => {}
     }
 }
 
 fn checks(reading: &mut Reading<'_>) {
-    let Reading { plan, written, servers, report, .. } = reading;
-    let mut error = |path: &str, message: String| {
-        report.error(&written.origin(path), Some(path.to_owned()), message);
-    };
-    let is_statement = plan.checks.kind == CheckKind::Statement;
-    if is_statement && plan.checks.statement.is_none() {
-        error("checks.kind", "checks.statement is missing: what is to be run?".to_owned());
+    let Reading { plan, written, servers, clusters, report, .. } = reading;
+    for place in Place::each(plan, written, clusters) {
+        checks_in(&place, servers, report);
     }
-    if plan.checks.kind == CheckKind::None {
-        let message = "servers of [[servers]] are found by checks: \"none\" is for the only server";
-        error("checks.kind", message.to_owned());
-    }
-    let has_user = has_own_account(&plan.checks) || plan.users.iter().any(logs_in);
-    if plan.checks.kind.needs_login() && !has_user {
-        let message = "no user can log in for these checks: name one with its password in \
-                       [[users]] or in checks.user, or use \"handshake\"";
-        error("checks.kind", message.to_owned());
-    }
-    if !is_statement {
+    let is_statement = |checks: &CheckOptions| checks.kind == CheckKind::Statement;
+    let of_clusters = plan.clusters.iter().map(|rule| &rule.options.checks);
+    if ![&plan.checks].into_iter().chain(of_clusters).any(is_statement) {
         for path in ["checks.statement", "checks.expect"] {
             super::no_effect(report, written, path, "checks.kind is not \"statement\"");
         }
     }
-    if plan.checks.kind == CheckKind::Auto && has_user {
+}
+
+fn checks_in(place: &Place<'_>, servers: &[WrittenItem], report: &mut Report<'_>) {
+    let (plan, checks) = (place.plan, place.checks());
+    if checks.kind == CheckKind::Statement && checks.statement.is_none() {
+        let message = "checks.statement is missing: what is to be run?";
+        place.error(report, "checks.kind", message.to_owned());
+    }
+    if checks.kind == CheckKind::None {
+        let message = "servers of [[servers]] are found by checks: \"none\" is for the only server";
+        place.error(report, "checks.kind", message.to_owned());
+    }
+    let has_user = has_own_account(checks) || plan.users.iter().any(logs_in);
+    if checks.kind.needs_login() && !has_user {
+        let message = "no user can log in for these checks: name one with its password in \
+                       [[users]] or in checks.user, or use \"handshake\"";
+        place.error(report, "checks.kind", message.to_owned());
+    }
+    if checks.kind == CheckKind::Auto && has_user {
         return;
     }
-    let why = match plan.checks.kind {
+    let why = match checks.kind {
         CheckKind::Auto => {
             "no user could ask it: name one with its password in [[users]] or in checks.user"
         }
         _ => "checks.kind is not \"auto\"",
     };
-    for (rule, place) in plan.servers.iter().zip(servers.iter()) {
+    let own = plan.servers.iter().zip(servers).filter(|(rule, _)| rule.cluster == place.name());
+    for (rule, written) in own {
         if rule.group == Group::Auto {
             let message = format!(
                 "the role of this server cannot be found out, since {why}; or set group = \
                  \"writer\" or \"readers\""
             );
-            report.error(&place.origin, Some("servers.group".to_owned()), message);
+            report.error(&written.origin, Some("servers.group".to_owned()), message);
         }
     }
 }

@@ -58,6 +58,22 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
             applies: Now,
         },
         Row {
+            name: "cluster",
+            form: Form::Text {
+                allowed: "a cluster's name",
+                show: |rule| Some(rule.cluster.clone()),
+                set: |rule, text| {
+                    text.clone_into(&mut rule.cluster);
+                    Ok(())
+                },
+            },
+            example: None,
+            doc: "The cluster that the server belongs to. Needed where `[[clusters]]` are listed.",
+            elsewhere: &[("ProxySQL", "mysql_servers.hostgroup_id")],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
             name: "group",
             form: Form::Choice(&Named {
                 values: &[

@@ -237,6 +237,25 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
             applies: NewConnections,
         },
         Row {
+            name: "cluster",
+            form: Form::Text {
+                allowed: "a cluster's name",
+                show: |user| user.cluster.clone(),
+                set: |user, text| {
+                    user.cluster = Some(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("\"main\""),
+            doc: "The cluster that serves this user's clients, unless they enter a schema that \
+                  another one names (`clusters.schemas`). By default, the first of `[[clusters]]`. \
+                  The servers of each cluster that a user comes to must know the user by the same \
+                  password.",
+            elsewhere: &[("ProxySQL", "mysql_users.default_hostgroup")],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
             name: "init_connect",
             form: Form::Text {
                 allowed: "one SET of session variables, or nothing",

@@ -16,6 +16,8 @@ use super::Listen;
 pub struct ServerRule {
     pub name: String,
     pub address: Option<backend::Address>,
+    /// The cluster that it belongs to.
+    pub cluster: String,
     pub group: Group,
     pub weight: u32,
     pub backup: bool,
@@ -30,6 +32,7 @@ impl Default for ServerRule {
         Self {
             name: String::new(),
             address: None,
+            cluster: super::MAIN.to_owned(),
             group: Group::Auto,
             weight: 100,
             backup: false,
@@ -172,9 +175,8 @@ impl RouteRule {
 }
 
 impl super::Plan {
-    /// Where such a client's statements go.
-    pub(crate) fn mode_of(&self, accepted: &AcceptedClient<'_>) -> Mode {
-        let route = self.routes.iter().find(|rule| rule.fits(accepted));
-        route.map_or(self.routing.mode, |rule| rule.mode)
+    /// Where such a client's statements go, if one of the routes says so; else its cluster does.
+    pub(crate) fn mode_by_route(&self, accepted: &AcceptedClient<'_>) -> Option<Mode> {
+        self.routes.iter().find(|rule| rule.fits(accepted)).map(|rule| rule.mode)
     }
 }
