@@ -49,6 +49,7 @@ pub mod spare_memory;
 pub mod statements;
 mod sync;
 pub mod time_limits;
+pub mod trial;
 pub mod turns;
 pub mod upload;
 pub mod user_variables;

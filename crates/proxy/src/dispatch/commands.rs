@@ -24,6 +24,7 @@ use wire::statement::{self, Execute};
 use wire::text::{Lexed, Text};
 
 use crate::dispatch::admit;
+use crate::dispatch::alone;
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
@@ -113,6 +114,8 @@ fn pass_through(
 ) {
     let Some(backend) = client.backend() else { return client.close() };
     match opcode {
+        // Its backend may serve the next.
+        Some(Opcode::Quit) if client.has_key() => client.close(),
         Some(Opcode::Quit) => {
             backend.send(packet);
             client.close();
@@ -126,12 +129,18 @@ fn pass_through(
             let fault = Fault::new(Kind::Malformed, message);
             answer::refuse_and_close(worker, client, &fault);
         }
+        Some(Opcode::ChangeUser) if client.has_key() => {
+            client.begin_change_of_user(&packet[HEADER..]);
+        }
         Some(Opcode::ChangeUser)
             if wanted::needs_login(worker, client, &backend, &packet[HEADER..]) =>
         {
             client.begin_change_of_user(&packet[HEADER..]);
         }
         _ => {
+            if opcode.is_some_and(alone::outlives_reset) {
+                client.session.borrow_mut().go_beyond_reset();
+            }
             let text_at = query_rewrite::text_at(client, opcode, packet);
             // An id of a pass-through client may be its server's: then nothing has to be translated.
             let has_own_id = client.id != backend.thread_id && !client.input.is_part();

@@ -686,6 +686,10 @@ fn finish_preparation(
             finish::finish_command(worker, client, backend, &command, flight.slot);
             worker.buffers.forget(command.end());
             client.write_last(&packet);
+            if !backend.reports {
+                // What its session is cannot be had there: a new one can.
+                client.close();
+            }
         }
         None => {
             let fault = Fault::new(
