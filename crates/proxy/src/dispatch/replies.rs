@@ -146,10 +146,15 @@ fn follow(
                 }
             }
             Ok(Step::EofMissing { at: here, sequence }) => {
+                // What follows may come much later: kept until then, it would hold up the server.
+                let is_more_to_come = here == len && !flight.follower.is_done();
                 let client = flight.listener();
                 drop(flights);
                 if let Some(client) = client {
                     add_eof(&client, &bytes[from..here], sequence);
+                    if is_more_to_come {
+                        client.write(&[]);
+                    }
                 }
                 (from, at) = (here, here);
             }
