@@ -178,8 +178,8 @@ mod tests {
         session.schema = Some(b"shop"[..].into());
         session.settings = Some(variables(""));
         session.beginning =
-            Some(Box::new(Beginning::new(InitConnect::read("SET @a = 1").unwrap())));
-        assert_eq!(body(&enter(&session, &backend)), "SET @a = 1");
+            Some(Box::new(Beginning::new(InitConnect::read("SET sql_mode = 'ANSI'").unwrap())));
+        assert_eq!(body(&enter(&session, &backend)), "SET sql_mode = 'ANSI'");
         session.beginning = None;
         assert_eq!(body(&enter(&session, &backend)), "SET sql_mode=''");
         session.settings = Some(Rc::clone(backend.settings()));

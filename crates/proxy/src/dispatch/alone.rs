@@ -34,6 +34,21 @@ pub(crate) fn may_go(
     alone::may_serve(is_silent, goes_to(members, client, server))
 }
 
+/// Whether a client will be alone where its next command goes, so that nothing needs to be known of that.
+pub(crate) fn is_due(worker: &Worker, client: &Client) -> bool {
+    // What completes a login is answered as such.
+    if client.backend.borrow().is_some() || client.input.login_sequence.get().is_some() {
+        return false;
+    }
+    let is_silent = |server: ServerId| worker.at(server).server.facts.reports.are_missing();
+    let server = match worker.shared.cluster.routes() {
+        None => Some(client.server.get()),
+        Some(members) if client.mode.get() != Mode::Readers => members.writer(),
+        Some(_) => None,
+    };
+    server.is_some_and(is_silent) && !client.session.borrow().has_lost_transaction()
+}
+
 fn goes_to(members: &Members, client: &Client, server: ServerId) -> GoesTo {
     match client.mode.get() {
         Mode::Split => GoesTo::Split { is_writer: members.writer() == Some(server) },
