@@ -1,5 +1,6 @@
 //! The workloads of `flifo bench`, run by the program as a user runs it, and the tables that they need.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -59,14 +60,16 @@ pub(super) fn run(
     clients: u32,
     interrupt: &Interrupt,
 ) -> Result<f64> {
+    let file = tempfile::NamedTempFile::new()?;
     let mut command = table.command("run", port);
     command
         .args(["--workloads", workload, "--clients", &clients.to_string()])
         .args(["--seconds", &seconds.to_string(), "--warm-up", "0.5", "--rounds", "1"])
-        .args(["--repeats", "0", "--json", "-"]);
-    let said = lines::run("flifo-bench bench run", command, interrupt)?;
-    let json = said.lines().find(|line| line.starts_with('{')).context("it has no results")?;
-    rate(&serde_json::from_str(json)?)
+        .args(["--repeats", "0", "--json"])
+        .arg(file.path());
+    lines::run("flifo-bench bench run", command, interrupt)?;
+    let json = fs::read_to_string(file.path()).context("it has left no results")?;
+    rate(&serde_json::from_str(&json)?)
 }
 
 fn rate(results: &Results) -> Result<f64> {
