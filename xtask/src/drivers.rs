@@ -5,11 +5,11 @@
 //! and a failure on the first way fail the command; the document changes only if all is well.
 
 mod certificate;
-mod compare;
+pub(crate) mod compare;
 pub(crate) mod document;
 pub(crate) mod lines;
-mod outcomes;
-mod suites;
+pub(crate) mod outcomes;
+pub(crate) mod suites;
 
 use std::fs::{self, File};
 use std::path::PathBuf;

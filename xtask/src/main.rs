@@ -1,11 +1,12 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost | allocations | gate-cost | turn-cost | differ | logins | hostile | reloads | rights | rules | servers |
+//! beyond | bulk | cost | allocations | gate-cost | turn-cost | differ | logins | hostile | reloads | rights | rules | servers |
 //! set-up | package | upgrades`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
 
 mod allocations;
+mod beyond;
 mod bulk;
 mod callgrind;
 mod cost;
@@ -55,6 +56,13 @@ enum Task {
     SysbenchMatrix {
         #[command(flatten)]
         extent: matrix::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Builds servers of another make, and compares what they do directly with what they do behind Flifo.
+    Beyond {
+        #[command(flatten)]
+        extent: beyond::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -225,6 +233,10 @@ fn run(task: Task) -> Result<()> {
         Task::SysbenchMatrix { extent, program } => {
             let flifo = program.find(&extent.modes)?;
             matrix::run(&extent, flifo, &Interrupt::listen()?)
+        }
+        Task::Beyond { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            beyond::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::Bulk { size, modes, program } => {
             let flifo = program.find(&modes)?;

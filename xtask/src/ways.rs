@@ -164,7 +164,7 @@ fn wait_for_greeting(
 }
 
 /// In this protocol the server speaks first.
-fn greets(port: u16) -> bool {
+pub(crate) fn greets(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
     let mut first = [0];
     stream.set_read_timeout(Some(GREETING_MAX)).is_ok() && stream.read_exact(&mut first).is_ok()
@@ -211,7 +211,7 @@ fn parse_peak(status: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-fn tail(log: &Path) -> String {
+pub(crate) fn tail(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&text[text.len().saturating_sub(TAIL_MAX)..]).into_owned()
 }

@@ -271,12 +271,28 @@ impl LoggedIn {
         self.command(&[&[Opcode::Query as u8], text.as_bytes()].concat()).await
     }
 
+    /// The same; answers with the changes of the session that the server reports.
+    pub async fn changes(&mut self, text: &str) -> Result<Vec<u8>, LoginError> {
+        let payload = self.ask(&[&[Opcode::Query as u8], text.as_bytes()].concat()).await?;
+        Ok(OkPacket::decode(&payload, self.capabilities)?.changes.to_vec())
+    }
+
+    /// Has its session begin anew.
+    pub async fn reset(&mut self) -> Result<(), LoginError> {
+        self.command(&[Opcode::ResetConnection as u8]).await
+    }
+
     async fn command(&mut self, bytes: &[u8]) -> Result<(), LoginError> {
+        self.ask(bytes).await.map(|_| ())
+    }
+
+    /// Sends a command, and answers with the OK packet's payload.
+    async fn ask(&mut self, bytes: &[u8]) -> Result<Vec<u8>, LoginError> {
         self.talk.set_sequence(0);
         self.talk.write(bytes).await?;
         let payload = self.talk.read().await?;
         match payload.first() {
-            Some(&wire::response::OK) => Ok(()),
+            Some(&wire::response::OK) => Ok(payload),
             Some(&ERR) => Err(LoginError::refused(&payload)),
             _ => Err(Malformed::new("answer to a statement without rows").into()),
         }

@@ -46,6 +46,15 @@ pub struct BackendSession {
     pub insert_id: OnBackend,
     /// What `CONNECTION_ID()` is here.
     pub number: Number,
+    /// Its server reports no changes: nothing else here is known while a client has it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_silent: bool,
+}
+
+/// Older Flifos know nothing of it, and such servers had no backends of theirs.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A session's state on its way to another worker, of which nothing belongs to a client.
@@ -61,12 +70,14 @@ pub struct Packed {
     unasked: Collates,
     insert_id: OnBackend,
     number: Number,
+    #[serde(default, skip_serializing_if = "is_false")]
+    is_silent: bool,
 }
 
 impl Packed {
     /// What it is for the worker that has these settings, as a backend of this number.
     pub fn unpack(self, id: u64, interned: &mut Interned) -> BackendSession {
-        let Self { schema, was_reset, settings, fresh, renewed, unasked, insert_id, number } = self;
+        let Self { schema, was_reset, settings, fresh, renewed, unasked, insert_id, .. } = self;
         BackendSession {
             id,
             schema: schema.map(Rc::from),
@@ -79,7 +90,8 @@ impl Packed {
             inserter: None,
             finder: None,
             insert_id,
-            number,
+            number: self.number,
+            is_silent: self.is_silent,
         }
     }
 }
@@ -87,12 +99,21 @@ impl Packed {
 impl BackendSession {
     /// What another worker must know of the session. What it alone knows of clients is lost: ask it for that before.
     pub fn pack(self) -> Packed {
-        let Self {
-            schema, was_reset, settings, fresh, renewed, unasked, insert_id, number, ..
-        } = self;
-        let [settings, fresh, renewed] = [settings, fresh, renewed].map(|it| (*it).clone());
-        let schema = schema.map(|name| Box::from(&name[..]));
-        Packed { schema, was_reset, settings, fresh, renewed, unasked, insert_id, number }
+        let Self { was_reset, unasked, insert_id, number, is_silent, .. } = self;
+        let [settings, fresh, renewed] =
+            [self.settings, self.fresh, self.renewed].map(|it| (*it).clone());
+        let schema = self.schema.map(|name| Box::from(&name[..]));
+        Packed {
+            schema,
+            was_reset,
+            settings,
+            fresh,
+            renewed,
+            unasked,
+            insert_id,
+            number,
+            is_silent,
+        }
     }
 
     pub(crate) fn all_settings(&mut self) -> [&mut Rc<SessionVariables>; 3] {
@@ -109,6 +130,30 @@ impl BackendSession {
     #[must_use]
     pub fn renewed_as(self, renewed: Rc<SessionVariables>) -> Self {
         Self { renewed, ..self }
+    }
+
+    /// The same on a server that reports no changes.
+    #[must_use]
+    pub fn silent(self) -> Self {
+        Self { is_silent: true, ..self }
+    }
+
+    /// What a session that reports nothing is asked when it was reset. `None`: nothing of it is known, so that nothing
+    /// could be compared.
+    pub fn question_of_silent(&self) -> Option<String> {
+        let is_known = !self.fresh.all().is_empty();
+        is_known.then(|| format!("{},DATABASE()", self.fresh.question_of_values()))
+    }
+
+    /// The same session has answered this row. False: some variable is not what it was when the session began.
+    pub fn renew_silent(&mut self, row: &[Option<Vec<u8>>]) -> bool {
+        let Some((schema, values)) = row.split_last() else { return false };
+        if self.fresh.from_row(values) != *self.fresh {
+            return false;
+        }
+        self.settings = Rc::clone(&self.fresh);
+        self.schema = schema.as_deref().filter(|name| !name.is_empty()).map(Rc::from);
+        true
     }
 
     /// The session was reset, and has reported all variables but its character sets: these are as they were at first.
@@ -227,6 +272,11 @@ impl BackendSession {
         }
     }
 
+    /// The server has accepted these settings, as far as it has such variables, and reports nothing.
+    pub fn take_settings(&mut self, told: &Rc<SessionVariables>) {
+        self.settings = Rc::clone(told);
+    }
+
     /// Learns the value of a variable.
     pub fn set(&mut self, name: &[u8], value: &[u8], interned: &mut Interned) -> Option<Pin> {
         // MySQL counts each session's statements in a variable, and reports it after each.
@@ -273,5 +323,30 @@ mod tests {
             None,
             "all sessions have it"
         );
+    }
+
+    #[test]
+    fn a_silent_session_is_what_it_was_or_is_not_used() {
+        let rows = [("sql_mode", "ANSI"), ("autocommit", "ON")];
+        let rows = rows.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let fresh = Rc::new(SessionVariables::from_rows(rows));
+        let mut backend = BackendSession::new(1, fresh).silent();
+        let question = backend.question_of_silent().unwrap();
+        assert!(question.ends_with(",DATABASE()") && question.contains("@@session.sql_mode"));
+        let names: Vec<_> = question["SELECT ".len()..].split(',').collect();
+        let row = |mode: &str, schema: Option<&str>| -> Vec<_> {
+            let values = names.iter().map(|name| match *name {
+                "DATABASE()" => schema.map(|it| it.as_bytes().to_vec()),
+                "@@session.sql_mode" => Some(mode.into()),
+                _ => Some(b"1".to_vec()),
+            });
+            values.collect()
+        };
+        assert!(backend.renew_silent(&row("ANSI", Some("shop"))));
+        assert_eq!(backend.schema.as_deref(), Some(&b"shop"[..]));
+        assert!(backend.renew_silent(&row("ANSI", None)) && backend.schema.is_none());
+        assert!(!backend.renew_silent(&row("", None)), "a variable was left");
+        assert!(!backend.renew_silent(&[]) && !backend.renew_silent(&row("ANSI", None)[..1]));
+        assert_eq!(BackendSession::default().question_of_silent(), None);
     }
 }

@@ -51,6 +51,7 @@ pub mod statement;
 pub mod statements;
 mod sync;
 pub mod time_limits;
+pub mod trial;
 pub mod turns;
 pub mod upload;
 pub mod user_variables;

@@ -53,10 +53,12 @@ pub enum Pin {
     Role,
     /// The client's character set has letters that contain quotes or backslashes.
     Charset,
+    /// The server reports no changes of session state: whatever the client does there stays on its backend.
+    Unreported,
 }
 
 impl Pin {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::SessionVariable,
         Self::Set,
         Self::UserVariable,
@@ -81,6 +83,7 @@ impl Pin {
         Self::Replication,
         Self::Role,
         Self::Charset,
+        Self::Unreported,
     ];
 
     /// Whether `COM_RESET_CONNECTION` surely undoes what made the session keep its backend. It leaves roles and the
@@ -132,6 +135,7 @@ impl Pin {
             Self::Replication => "replication",
             Self::Role => "role",
             Self::Charset => "charset",
+            Self::Unreported => "unreported",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A pooled client's session: what its next statement needs from a backend, and whether it may give its backend back.
 
+pub mod alone;
 pub mod beginning;
 mod diagnostics;
 pub mod earlier;

@@ -9,6 +9,7 @@ pub(crate) mod members;
 pub(crate) mod names;
 pub(crate) mod post;
 pub(crate) mod queue_length;
+pub(crate) mod reports;
 pub(crate) mod roles;
 pub(crate) mod seats;
 pub(crate) mod servers;

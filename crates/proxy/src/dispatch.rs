@@ -11,6 +11,7 @@ pub(crate) mod admit;
 pub(crate) mod agenda;
 pub(crate) mod ages;
 pub(crate) mod ahead;
+pub(crate) mod alone;
 pub(crate) mod answer;
 pub(crate) mod backend;
 pub(crate) mod backend_task;

@@ -5,6 +5,7 @@ pub(crate) mod keys;
 pub(crate) mod opener;
 pub(crate) mod parcel;
 pub(crate) mod room;
+pub(crate) mod trial;
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -15,6 +15,7 @@ use wire::Capabilities;
 use wire::frame::{HEADER, Header, put_packet_with};
 use wire::handshake::{Greeting, Login};
 use wire::response::{OK, OkPacket, Status};
+use wire::tracker::{Change, put_change};
 
 use crate::reply::{Reply, honest, pieces};
 
@@ -42,6 +43,8 @@ pub enum Entry {
 pub enum Brand {
     MySql,
     MariaDb,
+    /// A server of another make, which speaks of MySQL and reports no changes of session state.
+    Silent,
 }
 
 /// What is answered to a command; the number tells connections apart.
@@ -222,9 +225,10 @@ impl Connection<'_> {
             lock(&self.shared.commands).push(command.clone());
             let script = Arc::clone(&lock(&self.shared.script));
             // The session that Flifo asks for is set up in any case: what comes later is to be tested.
-            let reply = match is_greeting(&command) {
-                true => Reply::Ok,
-                false => script(number, &command),
+            let reply = match &command {
+                it if it.starts_with(TRACK) => Reply::Raw(reporting(self.sequence)),
+                it if is_greeting(it, self.shared.brand) => Reply::Ok,
+                it => script(number, it),
             };
             if !self.send(&reply, capabilities)? {
                 return Ok(());
@@ -359,6 +363,7 @@ fn greeting(brand: Brand, number: u32) -> Vec<u8> {
         | Capabilities::SESSION_TRACK
         | Capabilities::DEPRECATE_EOF;
     let (version, capabilities) = match brand {
+        Brand::Silent => (&b"8.0.33-other"[..], common.without(Capabilities::SESSION_TRACK)),
         Brand::MySql => (&b"8.4.0"[..], common | Capabilities::LONG_PASSWORD),
         Brand::MariaDb => (&b"11.4.0-MariaDB"[..], common | Capabilities::BULK),
     };
@@ -384,15 +389,28 @@ fn ok(sequence: u8) -> Vec<u8> {
     out
 }
 
+/// Reports on variables, as a server does that reports its changes.
+fn reporting(sequence: u8) -> Vec<u8> {
+    let mut changes = Vec::new();
+    put_change(&mut changes, Change::Variable { name: b"session_track_schema", value: b"ON" });
+    let packet = OkPacket { changes: &changes, status: Status::AUTOCOMMIT, ..OkPacket::EMPTY };
+    let mut out = Vec::new();
+    put_packet_with(&mut out, sequence, |out| {
+        packet.encode(OK, Capabilities::PROTOCOL_41 | Capabilities::SESSION_TRACK, out);
+    });
+    out
+}
+
 /// A test that panicked has said why; the others go on.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+const TRACK: &[u8] = b"\x03SET SESSION session_track";
+
 /// Whether a command sets up a backend: the scripts of tests do not answer such commands.
-fn is_greeting(command: &[u8]) -> bool {
-    command.starts_with(b"\x03SET SESSION session_track")
-        || command.starts_with(b"\x03SHOW SESSION VARIABLES WHERE")
+fn is_greeting(command: &[u8], brand: Brand) -> bool {
+    command.starts_with(b"\x03SHOW SESSION VARIABLES WHERE") && brand != Brand::Silent
         || command.starts_with(b"\x03SHOW CREATE USER")
         || command.starts_with(b"\x03SELECT CAST(@@skip_name_resolve")
         || command.starts_with(b"\x03SELECT HEX(COALESCE(@@proxy_user")

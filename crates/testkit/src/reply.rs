@@ -27,6 +27,8 @@ pub enum Reply {
         rows: Vec<Vec<u8>>,
         more: bool,
     },
+    /// Rows of as many columns as the first one has.
+    Table(Vec<Vec<&'static str>>),
     /// One column, so many rows of so many bytes each.
     Many {
         rows: usize,
@@ -133,6 +135,15 @@ impl Out<'_> {
                 }
                 self.end_of_rows(*more);
             }
+            Reply::Table(rows) => {
+                self.header_of(rows.first().map_or(1, Vec::len));
+                for row in rows {
+                    self.packet(|out| {
+                        row.iter().for_each(|it| out.put_lenenc_bytes(it.as_bytes()))
+                    });
+                }
+                self.end_of_rows(false);
+            }
             Reply::Binary(value) => {
                 self.header();
                 self.packet(|out| {
@@ -184,8 +195,12 @@ impl Out<'_> {
     }
 
     fn header(&mut self) {
-        self.packet(|out| out.push(1));
-        self.column();
+        self.header_of(1);
+    }
+
+    fn header_of(&mut self, columns: usize) {
+        self.packet(|out| out.put_lenenc(columns as u64));
+        (0..columns).for_each(|_| self.column());
         if !self.capabilities.has(Capabilities::DEPRECATE_EOF) {
             self.eof(Status::AUTOCOMMIT);
         }

@@ -48,7 +48,11 @@ impl Scene {
 
     /// `top` is what stands at the top of the configuration, `rest` the rest from inside of `[server]` on.
     pub fn start(brand: Brand, top: &str, rest: &str) -> Self {
-        let server = FakeServer::start_as(brand);
+        Self::start_before(FakeServer::start_as(brand), top, rest)
+    }
+
+    /// The same in front of this server.
+    pub fn start_before(server: FakeServer, top: &str, rest: &str) -> Self {
         let flifo = Flifo::start(&configuration(server.port(), top, rest));
         let mut scene = Self { server, flifo, witness: None, descriptors: 0, memory: 0 };
         // Workers and backends are warm when counting begins.

@@ -106,7 +106,7 @@ const NOTHING: &str = "DO 0";
 /// Behind rows, the count of those affected is −1.
 const ROWS: &str = "SELECT 0";
 
-const BEGIN: &str = "BEGIN";
+pub(super) const BEGIN: &str = "BEGIN";
 
 /// The schema that a backend leaves its own for: there, statements that name no schema can change nothing.
 const HARMLESS: &[u8] = b"information_schema";
@@ -433,7 +433,7 @@ const fn one_more_error() -> Setup {
 
 /// What tells the backend a client's user variables, under the settings that they were set in.
 #[inline]
-fn variables(backend: &BackendSession, variables: &UserVariables) -> Option<Setup> {
+pub(super) fn variables(backend: &BackendSession, variables: &UserVariables) -> Option<Setup> {
     if variables.are_on_backend() {
         return None;
     }
@@ -454,7 +454,7 @@ fn schema(backend: &BackendSession, wanted: Option<&Rc<[u8]>>) -> Option<Setup> 
     wanted.filter(|wanted| backend.schema.as_ref() != Some(*wanted)).map(enter)
 }
 
-fn enter(wanted: &Rc<[u8]>) -> Setup {
+pub(super) fn enter(wanted: &Rc<[u8]>) -> Setup {
     let purpose = Purpose::Schema(Rc::clone(wanted));
     Setup { purpose, opcode: Opcode::InitDb, body: wanted.to_vec().into() }
 }
@@ -468,7 +468,7 @@ fn no_schema(backend: &BackendSession) -> Option<Setup> {
 }
 
 /// What makes the backend's settings these.
-fn settings(backend: &BackendSession, wanted: &Rc<SessionVariables>) -> Option<Setup> {
+pub(super) fn settings(backend: &BackendSession, wanted: &Rc<SessionVariables>) -> Option<Setup> {
     if Rc::ptr_eq(backend.settings(), wanted) {
         return None;
     }

@@ -77,6 +77,8 @@ pub enum Question {
 /// What a backend is told when its session is reset, one after the other in one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// What is open is rolled back.
+    Undo,
     Reset,
     /// Changes are to be reported again.
     Track,

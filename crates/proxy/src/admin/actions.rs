@@ -190,7 +190,7 @@ fn kill(worker: &Rc<Worker>, id: u32, victim: Victim) -> Option<Result<(), Strin
             client.close();
             Ok(())
         }
-        Victim::Statement if client.is_pooled() => {
+        Victim::Statement if client.has_key() => {
             kill_orders::interrupt(worker, &client);
             Ok(())
         }

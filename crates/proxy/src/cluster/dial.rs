@@ -54,7 +54,10 @@ pub(crate) enum NoBackend {
     NoTerms,
     #[error("{0}")]
     Name(#[from] Unsure),
-    #[error("it does not report changes of session state; set the user's mode to \"pass-through\"")]
+    #[error(
+        "it does not report changes of session state, and the password of a user who shares no backends there is not \
+         kept"
+    )]
     NoTracking,
 }
 

@@ -11,6 +11,8 @@ use engine::rights::Ledger;
 use wire::Capabilities;
 use wire::handshake::Greeting;
 
+use crate::cluster::reports::SessionReports;
+
 /// What Flifo has learnt of the server.
 #[derive(Debug)]
 pub(crate) struct ServerFacts {
@@ -22,6 +24,8 @@ pub(crate) struct ServerFacts {
     /// TLS has failed on its Unix socket, and that clients are passed through in plain has been said.
     tls_fails: AtomicBool,
     told_plain: AtomicBool,
+    /// What it says of its sessions, and what resets undo there.
+    pub(crate) reports: SessionReports,
     standing: AtomicU8,
     evidence: Mutex<Evidence>,
     /// What the watch of its tables of rights has seen.
@@ -37,6 +41,7 @@ impl Default for ServerFacts {
             statements_max: AtomicU32::new(16_382),
             tls_fails: AtomicBool::new(false),
             told_plain: AtomicBool::new(false),
+            reports: SessionReports::default(),
             standing: AtomicU8::default(),
             evidence: Mutex::default(),
             rights: Ledger::default(),
@@ -117,7 +122,9 @@ impl Standing {
 
 impl ServerFacts {
     pub(crate) fn learn(&self, greeting: &Greeting) {
-        *lock(&self.greeting) = Some(greeting.clone());
+        let old = lock(&self.greeting).replace(greeting.clone());
+        let is_other = old.is_none_or(|old| old.version != greeting.version);
+        self.reports.greet(greeting.capabilities.has(Capabilities::SESSION_TRACK), is_other);
         let brand = if greeting.is_mariadb() { MARIADB } else { MYSQL };
         self.brand.store(brand, Ordering::Relaxed);
     }

@@ -38,6 +38,8 @@ pub(crate) struct Backend {
     pub(crate) thread_id: u32,
     pub(crate) stream: Stream,
     pub(crate) capabilities: Capabilities,
+    /// Whether its server reports changes of its session; see [`crate::dispatch::alone`].
+    pub(crate) reports: bool,
     /// Which clients may share it; `None` for a pass-through client's own.
     pub(crate) key: Cell<Option<KeyId>>,
     /// The places of its pass-through client under the bounds of its user.
@@ -168,6 +170,7 @@ impl Backend {
             thread_id,
             stream,
             capabilities,
+            reports: true,
             key: Cell::new(key),
             places: RefCell::default(),
             opened: crate::worker::clock::now(),

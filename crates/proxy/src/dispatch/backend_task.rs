@@ -128,6 +128,7 @@ pub(crate) fn arrive(worker: &Rc<Worker>, parcel: Parcel) {
     let key = key.with_schema(state.schema.is_some());
     let mut backend = Backend::new(id, server, thread_id, stream, capabilities, Some(key));
     (backend.opened, backend.era) = (parcel.opened, parcel.era);
+    backend.reports = !state.is_silent;
     backend.young_until = rights::young_until(worker, backend.opened);
     let backend = Rc::new(backend);
     backend.session.replace(state);
@@ -171,7 +172,9 @@ fn backend_of(worker: &Worker, opened: Opened) -> Rc<Backend> {
     let mut backend = Backend::new(id, server, thread_id, stream, capabilities, Some(key));
     (backend.opened, backend.era) = (opened.begun, opened.era);
     backend.young_until = rights::young_until(worker, backend.opened);
-    backend.session.replace(BackendSession::new(id, opened.fresh).renewed_as(opened.renewed));
+    backend.reports = opened.reports;
+    let session = BackendSession::new(id, opened.fresh).renewed_as(opened.renewed);
+    backend.session.replace(if opened.reports { session } else { session.silent() });
     Rc::new(backend)
 }
 

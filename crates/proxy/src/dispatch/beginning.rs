@@ -32,6 +32,10 @@ pub(crate) fn see_answer(
     {
         return false;
     }
+    if !backend.reports {
+        // It is over when the client has the backend for good: another one would have to run it again.
+        return false;
+    }
     session.beginning = None;
     session.see_settings(&backend.session.borrow());
     drop(session);

@@ -164,7 +164,18 @@ impl Client {
         }
     }
 
-    pub(crate) const fn is_pooled(&self) -> bool {
+    /// Whether it shares backends, or would, if it need not keep one.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.has_key() && !self.is_alone()
+    }
+
+    /// Whether its backend is its own for good, and its commands go there unread; see [`crate::dispatch::alone`].
+    pub(crate) fn is_alone(&self) -> bool {
+        self.pinned.with(|pinned| pinned.pin == Pin::Unreported).unwrap_or(false)
+    }
+
+    /// Whether Flifo has authenticated it, and can log in as its user.
+    pub(crate) const fn has_key(&self) -> bool {
         self.key.get().is_some()
     }
 

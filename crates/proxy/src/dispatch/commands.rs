@@ -25,6 +25,7 @@ use wire::statement::{self, Execute};
 use wire::text::{Lexed, Text};
 
 use crate::dispatch::admit;
+use crate::dispatch::alone;
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
@@ -62,7 +63,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8]
     }
     let opcode = Opcode::decode(byte);
     command.class = class_named(worker, client, opcode, packet);
-    if client.is_pooled() {
+    if client.is_pooled() && (opcode.is_none() || !alone::is_due(worker, client)) {
         match opcode {
             Some(Opcode::ResetConnection) if awaited == Awaits::Reset => {
                 answer::ok(client, command)
@@ -110,18 +111,28 @@ fn class_named(
 fn pass_through(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    mut command: Box<Command>,
+    command: Box<Command>,
     opcode: Option<Opcode>,
     packet: &mut [u8],
 ) {
-    let Some(backend) = client.backend() else { return client.close() };
+    let backend = client.backend();
+    if backend.is_none() && !client.has_key() {
+        return client.close();
+    }
     match opcode {
+        // Its backend may serve the next.
+        Some(Opcode::Quit) if client.has_key() => client.close(),
         Some(Opcode::Quit) => {
-            backend.send(packet);
+            if let Some(backend) = &backend {
+                backend.send(packet);
+            }
             client.close();
         }
+        // Without a backend there is nothing that it could name.
         Some(opcode) if opcode.shape() == Shape::None => {
-            backend.send(packet);
+            if let Some(backend) = &backend {
+                backend.send(packet);
+            }
             client.upload_silently();
         }
         Some(Opcode::ChangeUser) if client.input.is_part() => {
@@ -129,53 +140,71 @@ fn pass_through(
             let fault = Fault::new(Kind::Malformed, message);
             answer::refuse_and_close(worker, client, &fault);
         }
+        Some(Opcode::ChangeUser) if client.has_key() => {
+            client.begin_change_of_user(&packet[HEADER..]);
+        }
         Some(Opcode::ChangeUser)
-            if wanted::needs_login(worker, client, &backend, &packet[HEADER..]) =>
+            if backend
+                .as_ref()
+                .is_some_and(|it| wanted::needs_login(worker, client, it, &packet[HEADER..])) =>
         {
             client.begin_change_of_user(&packet[HEADER..]);
         }
-        _ => {
-            let text_at = query_rewrite::text_at(client, opcode, packet);
-            // An id of a pass-through client may be its server's: then nothing has to be translated.
-            let has_own_id = client.id != backend.thread_id && !client.input.is_part();
-            let Some(text_at) = text_at else {
-                if has_own_id
-                    && opcode == Some(Opcode::ProcessKill)
-                    && let Some(order) = kill_orders::read_process_kill(packet)
-                {
-                    return kill_orders::send_order(worker, client, command, packet, order);
-                }
-                command.begun = worker.tally.ask_pass_through(opcode, None);
-                command.noted = notes::begin_pass_through(worker, opcode, None);
-                command.changes(change_by_opcode(opcode, packet));
-                return enter_pass_through(worker, client, command, packet);
-            };
-            let mut query = QueryPacket::new(client, text_at, packet);
-            let is_query = opcode == Some(Opcode::Query);
-            if worker.ruled.is_on() {
-                let comes = if is_query { Comes::AsQuery } else { Comes::ToBePrepared };
-                let digest = Digest::of(query.text());
-                match ruled::see_text(worker, client, command, &mut query, digest, comes) {
-                    AfterRules::GoesOn(goes_on) => command = goes_on,
-                    AfterRules::Over => return,
-                }
-            }
-            if has_own_id
-                && is_query
-                && let Some(order) = kill_orders::read_order(worker, client, query.text())
-            {
-                return kill_orders::send_order(worker, client, command, query.packet(), order);
-            }
-            let text = Some(query.text()).filter(|_| is_query);
-            command.begun = worker.tally.ask_pass_through(opcode, text);
-            command.noted = notes::begin_pass_through(worker, opcode, text);
-            command.changes(text.and_then(|text| change_by_text(worker, client, text)));
-            if has_own_id {
-                query_rewrite::put_own_id(worker, client, &mut query);
-            }
-            enter_pass_through(worker, client, command, query.packet());
+        _ => pass(worker, client, command, opcode, packet),
+    }
+}
+
+/// Passes a command on that the server answers, with the numbers that it knows in the place of Flifo's.
+fn pass(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    opcode: Option<Opcode>,
+    packet: &mut [u8],
+) {
+    if opcode.is_some_and(alone::outlives_reset) {
+        client.session.borrow_mut().go_beyond_reset();
+    }
+    let text_at = query_rewrite::text_at(client, opcode, packet);
+    // An id of a pass-through client may be its server's: then nothing has to be translated.
+    let is_servers = client.backend().is_some_and(|backend| client.id == backend.thread_id);
+    let has_own_id = !is_servers && !client.input.is_part();
+    let Some(text_at) = text_at else {
+        if has_own_id
+            && opcode == Some(Opcode::ProcessKill)
+            && let Some(order) = kill_orders::read_process_kill(packet)
+        {
+            return kill_orders::send_order(worker, client, command, packet, order);
+        }
+        command.begun = worker.tally.ask_pass_through(opcode, None);
+        command.noted = notes::begin_pass_through(worker, opcode, None);
+        command.changes(change_by_opcode(opcode, packet));
+        return enter_pass_through(worker, client, command, packet);
+    };
+    let mut query = QueryPacket::new(client, text_at, packet);
+    let is_query = opcode == Some(Opcode::Query);
+    if worker.ruled.is_on() {
+        let comes = if is_query { Comes::AsQuery } else { Comes::ToBePrepared };
+        let digest = Digest::of(query.text());
+        match ruled::see_text(worker, client, command, &mut query, digest, comes) {
+            AfterRules::GoesOn(goes_on) => command = goes_on,
+            AfterRules::Over => return,
         }
     }
+    if has_own_id
+        && is_query
+        && let Some(order) = kill_orders::read_order(worker, client, query.text())
+    {
+        return kill_orders::send_order(worker, client, command, query.packet(), order);
+    }
+    let text = Some(query.text()).filter(|_| is_query);
+    command.begun = worker.tally.ask_pass_through(opcode, text);
+    command.noted = notes::begin_pass_through(worker, opcode, text);
+    command.changes(text.and_then(|text| change_by_text(worker, client, text)));
+    if has_own_id {
+        query_rewrite::put_own_id(worker, client, &mut query);
+    }
+    enter_pass_through(worker, client, command, query.packet());
 }
 
 fn enter_pass_through(

@@ -80,7 +80,7 @@ pub(crate) fn obey(worker: &Rc<Worker>, order: &KillOrder) {
 }
 
 pub(crate) fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &KillOrder) -> Outcome {
-    if !victim.is_pooled() {
+    if !victim.has_key() {
         return match victim.backend() {
             Some(backend) => Outcome::AtServer(backend.server, backend.thread_id),
             None => Outcome::Done,

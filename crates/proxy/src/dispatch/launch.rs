@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use engine::intent::Trait;
-use engine::session::facts::Leaves;
+use engine::session::facts::{Facts, Leaves};
 use engine::session::plan::Plan;
 use engine::session::setup::{Purpose, Setup};
 use engine::source::Source;
@@ -17,6 +17,7 @@ use wire::passage::{Passage, Until};
 use wire::reply::Follower;
 use wire::statement::{self, Execute};
 
+use crate::dispatch::alone;
 use crate::dispatch::answer;
 use crate::dispatch::backend::{Backend, Taint};
 use crate::dispatch::client::Client;
@@ -45,13 +46,11 @@ pub(crate) fn launch(
         // Only a pass-through client's unknown command comes this far: the server answers it as it likes.
         return send(client, backend, command, packet, Shape::Simple, Purpose::Statement);
     };
-    if backend.key.get().is_none() {
-        let purpose = Purpose::Statement;
-        send(client, backend, command, packet, opcode.shape(), purpose);
-        if opcode.shape() == Shape::Stream {
-            client.input.upload.set(Some(Passage::new(Until::Never)));
-        }
-        return;
+    if !client.is_pooled() {
+        return send_unread(client, backend, command, packet, opcode, Purpose::Statement);
+    }
+    if !backend.reports {
+        return launch_alone(worker, client, backend, command, opcode, packet);
     }
     match session_setup::plan(worker, client, backend, &command, opcode, packet) {
         Plan::Ready if command.facts.sets.is_none() => {
@@ -69,19 +68,84 @@ pub(crate) fn launch(
         Plan::Lost => {
             refuse_launched(worker, client, backend, command, &earlier::insert_id_is_lost());
         }
-        Plan::Answered(Setup { purpose, opcode, body }) => {
-            command.packet = worker.buffers.keep(packet);
+        Plan::Answered(setup) => {
             let affected = client.session.borrow().counts.affected();
             if command.found.asks_backend.affected && affected.is_some_and(|it| it <= 0) {
                 // The backend counts this now.
                 command.found.affected = affected;
             }
-            client.keep_command(command);
-            session_setup::see_ahead(client, backend, &purpose);
-            client.change_state(ClientState::Preparing);
-            fly(client, backend, None, opcode.shape(), purpose, 0);
-            session_setup::send_bytes(backend, opcode, &body);
+            prepare_first(worker, client, backend, command, packet, setup);
         }
+    }
+}
+
+/// Sends what must be answered before a command.
+fn prepare_first(
+    worker: &Worker,
+    client: &Rc<Client>,
+    backend: &Backend,
+    mut command: Box<Command>,
+    packet: &[u8],
+    setup: Setup,
+) {
+    let Setup { purpose, opcode, body } = setup;
+    command.packet = worker.buffers.keep(packet);
+    client.keep_command(command);
+    session_setup::see_ahead(client, backend, &purpose);
+    client.change_state(ClientState::Preparing);
+    fly(client, backend, None, opcode.shape(), purpose, 0);
+    session_setup::send_bytes(backend, opcode, &body);
+}
+
+/// Sends a command of which nothing needs to be known, because its backend is its client's own.
+fn send_unread(
+    client: &Rc<Client>,
+    backend: &Rc<Backend>,
+    command: Box<Command>,
+    packet: &[u8],
+    opcode: Opcode,
+    purpose: Purpose,
+) {
+    send(client, backend, command, packet, opcode.shape(), purpose);
+    if opcode.shape() == Shape::Stream {
+        client.input.upload.set(Some(Passage::new(Until::Never)));
+    }
+}
+
+/// Sends the first command of a client that is to be alone on this backend, or first what its session is.
+fn launch_alone(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    backend: &Rc<Backend>,
+    mut command: Box<Command>,
+    opcode: Opcode,
+    packet: &[u8],
+) {
+    match alone::enter(worker, client, backend) {
+        Ok(Some(setup)) => {
+            if setup.purpose == Purpose::Begin {
+                client.session.borrow_mut().tell_begin();
+            }
+            prepare_first(worker, client, backend, command, packet, setup);
+        }
+        Ok(None) => {
+            // No other statement is sent behind it, nor is it sent again elsewhere.
+            command.facts = Facts { alters: command.facts.alters, ..Facts::default() };
+            if opcode.shape() == Shape::None {
+                return send_silently(worker, client, backend, command, packet);
+            }
+            let purpose = match opcode {
+                Opcode::InitDb if client.input.login_sequence.get().is_some() => {
+                    Purpose::LoginSchema(
+                        packet[HEADER + 1..].into(),
+                        worker.shared.alterations.now(),
+                    )
+                }
+                _ => Purpose::Statement,
+            };
+            send_unread(client, backend, command, packet, opcode, purpose);
+        }
+        Err(fault) => refuse_launched(worker, client, backend, command, &fault),
     }
 }
 

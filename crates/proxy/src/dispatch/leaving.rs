@@ -41,7 +41,7 @@ pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
 
 /// The session of a client begins anew on its own backend, where something stays with that which no other backend could
 /// be told: that. When the backend has answered, the client goes on.
-pub(crate) fn keep(worker: &Worker, client: &Client) -> Option<Pin> {
+pub(crate) fn keep(worker: &Rc<Worker>, client: &Client) -> Option<Pin> {
     let backend = client.backend()?;
     let stays =
         client.session.borrow().outlives_reset(session_reset::is_mysql(worker, &backend))?;

@@ -124,7 +124,7 @@ pub(crate) fn see_login(worker: &Worker, client: &Client) {
     let plan = worker.plan();
     let facts = || {
         let schema = client.session.borrow().schema.as_ref().map(|schema| shown(schema));
-        let kind = if client.is_pooled() { "pooled" } else { "pass-through" };
+        let kind = if client.has_key() { "pooled" } else { "pass-through" };
         let mut facts = vec![("mode", Fact::Text(kind.to_owned()))];
         facts.push(("tls", Fact::Is(client.stream.is_tls())));
         facts.extend(schema.map(|schema| ("schema", Fact::Text(schema))));

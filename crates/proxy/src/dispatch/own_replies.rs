@@ -130,7 +130,7 @@ pub(crate) fn finish_reset(
     step: Step,
     flight: &InFlight,
 ) {
-    let has_row = step == Step::Ask && session_reset::is_mysql(worker, backend);
+    let has_row = step == Step::Ask && session_reset::has_row(worker, backend);
     let is_done = !flight.failed
         && (!has_row || session_reset::renew_from_row(worker, backend, flight.said.reply()));
     if !is_done {

@@ -146,10 +146,15 @@ fn follow(
                 }
             }
             Ok(Step::EofMissing { at: here, sequence }) => {
+                // What follows may come much later: kept until then, it would hold up the server.
+                let is_more_to_come = here == len && !flight.follower.is_done();
                 let client = flight.listener();
                 drop(flights);
                 if let Some(client) = client {
                     add_eof(&client, &bytes[from..here], sequence);
+                    if is_more_to_come {
+                        client.write(&[]);
+                    }
                 }
                 (from, at) = (here, here);
             }
@@ -686,6 +691,10 @@ fn finish_preparation(
             finish::finish_command(worker, client, backend, &command, flight.slot);
             worker.buffers.forget(command.end());
             client.write_last(&packet);
+            if !backend.reports {
+                // What its session is cannot be had there: a new one can.
+                client.close();
+            }
         }
         None => {
             let fault = Fault::new(

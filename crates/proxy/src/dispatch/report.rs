@@ -236,7 +236,7 @@ fn pools(worker: &Worker) -> BTreeMap<String, PoolReport> {
     for client in worker.clients.borrow().values() {
         let pool = pools.entry(client.user.borrow().clone()).or_default();
         pool.clients += 1;
-        pool.pass_through += u64::from(!client.is_pooled());
+        pool.pass_through += u64::from(!client.has_key());
         pool.states[client.state() as usize] += 1;
         pool.pinned += u64::from(client.session.borrow().pin().is_some());
     }
@@ -267,7 +267,7 @@ fn person(worker: &Worker, client: &Client, now: Instant) -> Person {
         user: text(client.user.borrow().as_bytes()),
         address: client.peer,
         is_tls: client.stream.is_tls(),
-        is_pooled: client.is_pooled(),
+        is_pooled: client.has_key(),
         schema: session.schema.as_ref().map(|schema| text(schema)),
         state,
         changed: now.saturating_duration_since(client.times.changed.get()),

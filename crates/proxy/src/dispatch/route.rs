@@ -16,6 +16,7 @@ use crate::cluster::members::{ClusterId, Members};
 use crate::cluster::post::News;
 use crate::cluster::servers::ServerId;
 use crate::config::{Freshness, Mode};
+use crate::dispatch::alone;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Stranded};
 use crate::dispatch::clusters;
@@ -142,6 +143,7 @@ fn reader(
     let may = |server: &ServerId| {
         members.is_reader(*server)
             && avoided != Some(*server)
+            && alone::may_go(worker, members, client, *server)
             && holds_writes(members, client, *server, true)
     };
     // One on trial gets the next statement, and no other one meanwhile.

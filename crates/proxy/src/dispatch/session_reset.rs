@@ -8,9 +8,10 @@ use std::rc::Rc;
 use engine::insert_id::InsertId;
 use engine::session::setup::{Purpose, Setup, Step};
 use wire::command::Opcode;
-use wire::response::OkPacket;
+use wire::response::{OkPacket, Status};
 use wire::rows;
 
+use crate::dispatch::alone;
 use crate::dispatch::backend::{Backend, Taint};
 use crate::dispatch::capture;
 use crate::dispatch::command::Awaits;
@@ -19,8 +20,11 @@ use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::opener::TRACK;
 
 /// Has a backend begin anew. A backend that no client has is put back when it has done so.
-pub(crate) fn begin(worker: &Worker, backend: &Rc<Backend>) {
+pub(crate) fn begin(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     backend.taint.set(Taint::Clean);
+    if !backend.reports {
+        return alone::reset(worker, backend);
+    }
     let fresh = Rc::clone(backend.session.borrow().fresh());
     // MySQL does not let every user set all variables to what they are. MariaDB's reset leaves the character sets as
     // they were at the login.
@@ -57,13 +61,25 @@ pub(crate) fn is_mysql(worker: &Worker, backend: &Backend) -> bool {
 /// Learns what the variables are, as MariaDB reports them; MySQL's answer has them in a row. False: they are not all
 /// there.
 pub(crate) fn renew(worker: &Worker, backend: &Backend, ok: &OkPacket<'_>) -> bool {
+    if !backend.reports {
+        // Its answer is a row, too.
+        return !ok.status.has(Status::IN_TRANSACTION);
+    }
     is_mysql(worker, backend)
         || backend.session.borrow_mut().renew(ok, &mut worker.pool.interned.borrow_mut())
+}
+
+/// Whether a session that was reset answers with a row.
+pub(crate) fn has_row(worker: &Worker, backend: &Backend) -> bool {
+    !backend.reports || is_mysql(worker, backend)
 }
 
 /// The same from a row.
 pub(crate) fn renew_from_row(worker: &Worker, backend: &Backend, answer: &[u8]) -> bool {
     let rows = rows::read(answer).unwrap_or_default();
+    if !backend.reports {
+        return rows.first().is_some_and(|row| backend.session.borrow_mut().renew_silent(row));
+    }
     let mut interned = worker.pool.interned.borrow_mut();
     rows.first().is_some_and(|row| backend.session.borrow_mut().renew_from_row(row, &mut interned))
 }

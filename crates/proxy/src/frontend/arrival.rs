@@ -244,6 +244,7 @@ fn adopt(
     let now = crate::worker::clock::now();
     backend.opened = now.checked_sub(described.age).unwrap_or(now);
     backend.young_until = rights::young_until(worker, backend.opened);
+    backend.reports = !session.is_silent;
     let backend = Rc::new(backend);
     backend.session.replace(session);
     backend.ahead.replace(described.ahead);

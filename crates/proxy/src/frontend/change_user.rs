@@ -48,8 +48,7 @@ use crate::users::User;
 
 /// Serves the command. A client that fails is ended, as MySQL does.
 pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
-    if client.is_pooled()
-        && !is_of_pass_through(worker, payload, wanted::brand(worker, client)).await
+    if client.has_key() && !is_of_pass_through(worker, payload, wanted::brand(worker, client)).await
     {
         pooled(worker, client, payload).await
     } else {

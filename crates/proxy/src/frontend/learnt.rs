@@ -18,7 +18,6 @@ use std::time::Instant;
 use backend::Address;
 use backend::login::{Credential, LoginError};
 use engine::account::name::UserName;
-use wire::Capabilities;
 use wire::auth::Secret;
 use wire::handshake::UTF8MB4;
 
@@ -28,7 +27,7 @@ use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::namesake;
-use crate::pool::opener::TRACK;
+use crate::pool::opener;
 use crate::users::User;
 use crate::users::learnt::{SOON, Trust};
 
@@ -200,14 +199,12 @@ async fn ask(worker: &Worker, name: &UserName, password: &Secret) -> Result<(), 
     if !logged_in.has_proved_sha2 {
         return Err(NoBackend::NoProof);
     }
-    if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
-        return Err(NoBackend::NoTracking);
-    }
     let limit = worker.plan().limits.connect;
-    let tracks = tokio::time::timeout(limit, logged_in.run(TRACK)).await;
+    let tracks = tokio::time::timeout(limit, opener::track(&mut logged_in)).await;
     match tracks.map_err(|_| NoBackend::Late("limits.connect", limit))? {
-        Err(LoginError::Refused { .. }) => return Err(NoBackend::NoTracking),
-        tracks => tracks?,
+        Ok(false) | Err(LoginError::Refused { .. }) => return Err(NoBackend::NoTracking),
+        Ok(true) => {}
+        Err(error) => return Err(error.into()),
     }
     logged_in.quit().await;
     Ok(())

@@ -126,7 +126,7 @@ pub(crate) async fn change_user(
     let pass = worker.pass_through_logins.enter_again().await;
     let mut talk = Talk::resume(&client.stream, client.input.take_more(), 1);
     // It has a place as this user already.
-    let is_same_user = !client.is_pooled() && *client.user.borrow() == *user;
+    let is_same_user = !client.has_key() && *client.user.borrow() == *user;
     let places = match is_same_user {
         true => Ok(Vec::new()),
         false => worker.shared.users.reserve_pass_through(user),
@@ -136,7 +136,7 @@ pub(crate) async fn change_user(
         Err(cap) => return Err(tell_on(&mut talk, too_many_of_user(user, BOUNDS, &cap)).await),
     };
     let peer = client.peer;
-    if client.is_pooled() {
+    if client.has_key() {
         // What the client leaves behind is gone before it hears that it is another user.
         let backend = client.backend.take();
         backend.iter().for_each(|backend| leaving::clean(worker, client, backend));

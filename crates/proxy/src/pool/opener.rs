@@ -7,6 +7,7 @@ use std::time::Instant;
 use backend::Stream;
 use backend::login::{Greeted, LoggedIn, LoginError};
 use engine::rights::Era;
+use engine::session::alone;
 use engine::session_variables::SessionVariables;
 use wire::Capabilities;
 
@@ -37,6 +38,8 @@ pub(crate) struct Opened {
     /// When its login began, and in which era: rights that have changed since are not the ones that it has.
     pub(crate) begun: Instant,
     pub(crate) era: Era,
+    /// Whether its server reports changes of its session.
+    pub(crate) reports: bool,
     /// What its session is, and what that is after a reset.
     pub(crate) fresh: Rc<SessionVariables>,
     pub(crate) renewed: Rc<SessionVariables>,
@@ -55,21 +58,26 @@ pub(crate) async fn greeted(
 pub(crate) async fn pooled(pool: &Pool, server: &Server, key: KeyId) -> Result<Opened, NoBackend> {
     let (era, begun) = (pool.rights.eras.now(), Instant::now());
     let mut logged_in = with_room(pool, server, async || log_in(pool, server, key).await).await?;
-    if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
-        return Err(NoBackend::NoTracking);
-    }
     let limit = pool.cluster.plan().limits.connect;
     let ask = async {
-        logged_in.run(TRACK).await?;
+        let reports = track(&mut logged_in).await?;
+        server.facts.reports.see(reports, &server.address);
         let question =
             format!("{} OR Variable_name='{STATEMENTS_MAX}'", SessionVariables::question());
-        let rows = logged_in.rows(&question).await?;
-        let renewed =
-            if logged_in.is_mariadb { Vec::new() } else { logged_in.rows(RENEWED).await? };
-        Ok::<_, NoBackend>((rows, renewed))
+        let rows = match logged_in.rows(&question).await {
+            // Another make may have no such variables: then nothing is compared, and no backend is used again.
+            Err(LoginError::Refused { .. }) if !reports => Vec::new(),
+            rows => rows?,
+        };
+        let renewed = match logged_in.is_mariadb || !reports {
+            true => Vec::new(),
+            false => logged_in.rows(RENEWED).await?,
+        };
+        Ok::<_, NoBackend>((reports, rows, renewed))
     };
     let answers = tokio::time::timeout(limit, ask).await;
-    let (rows, renewed) = answers.map_err(|_| NoBackend::Late("limits.connect", limit))??;
+    let (reports, rows, renewed) =
+        answers.map_err(|_| NoBackend::Late("limits.connect", limit))??;
     let rows = || rows.iter().map(|(name, value)| (&name[..], &value[..]));
     let renewed = || renewed.iter().map(|(name, value)| (&name[..], &value[..]));
     if let Some((_, max)) = rows().find(|(name, _)| *name == STATEMENTS_MAX.as_bytes())
@@ -92,10 +100,33 @@ pub(crate) async fn pooled(pool: &Pool, server: &Server, key: KeyId) -> Result<O
         capabilities,
         begun,
         era,
+        reports,
         fresh,
         renewed,
     })
 }
+
+/// Has the server report changes of the session. False: it does not, whatever it has said in its greeting.
+pub(crate) async fn track(logged_in: &mut LoggedIn) -> Result<bool, LoginError> {
+    if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
+        return Ok(false);
+    }
+    for text in [TRACK, PROVE] {
+        match logged_in.changes(text).await {
+            Ok(changes) if alone::shows_reports(&changes) => return Ok(true),
+            Ok(_) => {}
+            Err(LoginError::Refused { code, .. }) if NOT_KNOWN.contains(&code) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+/// What any server that reports must report, should it leave out the variables that say what it reports.
+const PROVE: &str = "SET SESSION sql_mode=@@SESSION.sql_mode";
+
+/// The server does not know the variables, or the syntax. Other errors lie in the account, or pass.
+const NOT_KNOWN: [u16; 6] = [1064, 1105, 1193, 1231, 1235, 1238];
 
 /// Logs in as the user of this key.
 pub(crate) async fn log_in(

@@ -1,12 +1,14 @@
 //! Servers that greet with nonsense, die in the middle, lie about lengths, or fall silent. A client is told what
 //! happened or loses its connection; it never gets what is not its own, and Flifo goes on with the next backend.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use testkit::fake_client::{FakeClient, Refusal};
 use testkit::fake_server::Entry;
-use testkit::reply::{Reply, honest};
-use testkit::scene::{MEMORY_MAX, Scene, row, wait_for};
+use testkit::reply::{Flag, Reply, honest};
+use testkit::scene::{MEMORY_MAX, PASSWORD, Scene, USER, row, wait_for};
 use wire::Capabilities;
 use wire::frame::{Header, PAYLOAD_MAX, put_packet};
 use wire::response::ErrPacket;
@@ -347,6 +349,39 @@ fn a_prepare_that_promises_too_much_is_waited_for_without_memory() {
         assert_eq!(client.command(&short).unwrap_err().code(), 1835);
     }
     assert!(scene.flifo.memory() < before + MEMORY_MAX / 4);
+    drop(client);
+    scene.end();
+}
+
+#[test]
+fn a_reply_that_pauses_where_a_client_wants_an_eof_packet_goes_on() {
+    let scene = Scene::pooled("");
+    let gate = Flag::default();
+    let shown = Arc::clone(&gate);
+    let prepared = Reply::Prepared { id: 7, parameters: 1, columns: 1 };
+    let whole = prepared.encode(Capabilities::DEPRECATE_EOF, &mut 1);
+    // The statement, and its parameter; the definition of its column comes later.
+    let second = Header::peek(&whole).expect("a header").len + 4;
+    let third = second + Header::peek(&whole[second..]).expect("a header").len + 4;
+    let (before, behind) = (whole[..third].to_vec(), whole[third..].to_vec());
+    scene.server.answer(move |command| match command[0] {
+        0x16 => {
+            Reply::All(vec![Reply::Raw(before.clone()), Reply::Raw(behind.clone()).when(&gate)])
+        }
+        _ => honest(command),
+    });
+    let mut client = FakeClient::connect(scene.flifo.port());
+    let mut greeting = client.read_greeting().expect("a greeting");
+    greeting.capabilities = greeting.capabilities.without(Capabilities::DEPRECATE_EOF);
+    client.send_packet(1, &FakeClient::login_payload(&greeting, USER, PASSWORD));
+    client.read_payload().expect("a login");
+    client.send_packet(0, b"\x16SELECT ?");
+    let mut read = || client.read_payload().expect("a packet");
+    let begins: Vec<_> = (0..3).map(|_| read()[0]).collect();
+    assert_eq!(begins, [0, 3, 0xfe], "the statement, its parameter, the end of those");
+    shown.store(true, SeqCst);
+    let ends: Vec<_> = (0..2).map(|_| read()[0]).collect();
+    assert_eq!(ends, [3, 0xfe]);
     drop(client);
     scene.end();
 }

@@ -3,6 +3,7 @@
 mod accounts;
 mod accounts_table;
 mod ahead;
+mod alone;
 mod authentication;
 mod auto;
 mod bare;
