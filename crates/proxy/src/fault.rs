@@ -50,7 +50,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 34] = [
+    pub(crate) const ALL: [Self; 35] = [
         Self::TooManyClients,
         Self::UserLimit,
         Self::BadHandshake,

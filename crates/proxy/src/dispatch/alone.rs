@@ -40,8 +40,12 @@ pub(crate) fn is_due(worker: &Worker, client: &Client) -> bool {
     if client.backend.borrow().is_some() || client.input.login_sequence.get().is_some() {
         return false;
     }
+    // Which cluster it goes to is not known before it is read.
+    if worker.shared.cluster.are_several() {
+        return false;
+    }
     let is_silent = |server: ServerId| worker.at(server).server.facts.reports.are_missing();
-    let server = match worker.shared.cluster.routes() {
+    let server = match worker.shared.cluster.routes(client.cluster.get()) {
         None => Some(client.server.get()),
         Some(members) if client.mode.get() != Mode::Readers => members.writer(),
         Some(_) => None,
@@ -63,7 +67,7 @@ pub(crate) fn enter(
     client: &Client,
     backend: &Backend,
 ) -> Result<Option<Setup>, Fault> {
-    let members = worker.shared.cluster.routes();
+    let members = worker.shared.cluster.routes_at(backend.server);
     if members.is_some_and(|it| !alone::may_serve(true, goes_to(it, client, backend.server))) {
         let name = &worker.at(backend.server).server.name;
         let message = format!(

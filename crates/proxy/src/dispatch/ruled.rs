@@ -267,7 +267,9 @@ fn too_many(ready: &ReadyRule, rate: &RuleRate) -> Fault {
 
 /// Where a route leads by now. `None`: there is one server, or none of that name any more.
 fn way(worker: &Worker, route: &RuleRoute) -> Option<RuleWay> {
-    worker.shared.cluster.routes()?;
+    if !worker.shared.cluster.is_routed() {
+        return None;
+    }
     Some(match route {
         RuleRoute::Writer => RuleWay::Writer,
         RuleRoute::Reader => RuleWay::Reader,
@@ -280,9 +282,14 @@ fn way(worker: &Worker, route: &RuleRoute) -> Option<RuleWay> {
 
 /// A client in a transaction stays where it is: a rule that would have one of its statements run elsewhere is an error.
 fn stays(worker: &Worker, client: &Client, way: RuleWay, ready: &ReadyRule) -> Result<(), Fault> {
-    let (Some(members), Some(backend)) = (worker.shared.cluster.routes(), client.backend()) else {
-        return Ok(());
-    };
+    let cluster = &worker.shared.cluster;
+    if let RuleWay::To(server) = way
+        && cluster.of(server).id != client.cluster.get()
+    {
+        return Err(refused(ready, "would have it run in another cluster than its client's"));
+    }
+    let Some(backend) = client.backend() else { return Ok(()) };
+    let Some(members) = cluster.routes_at(backend.server) else { return Ok(()) };
     let is_there = match way {
         RuleWay::Writer => members.writer() == Some(backend.server),
         // What the transaction has written is on the writer, and only there.
