@@ -55,7 +55,7 @@ pub(crate) enum NoBackend {
     #[error("{0}")]
     Name(#[from] Unsure),
     #[error(
-        "it does not report changes of session state, and the password of a user who shares no backends there is not \
+        "it does not report changes of session state, and the password of a user that shares no backends there is not \
          kept"
     )]
     NoTracking,

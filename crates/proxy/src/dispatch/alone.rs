@@ -45,16 +45,16 @@ pub(crate) fn is_due(worker: &Worker, client: &Client) -> bool {
         return false;
     }
     let is_silent = |server: ServerId| worker.at(server).server.facts.reports.are_missing();
-    let server = match worker.shared.cluster.routes(client.cluster.get()) {
+    let server = match worker.shared.cluster.routes(client.routing.cluster.get()) {
         None => Some(client.server.get()),
-        Some(members) if client.mode.get() != Mode::Readers => members.writer(),
+        Some(members) if client.routing.mode.get() != Mode::Readers => members.writer(),
         Some(_) => None,
     };
     server.is_some_and(is_silent) && !client.session.borrow().has_lost_transaction()
 }
 
 fn goes_to(members: &Members, client: &Client, server: ServerId) -> GoesTo {
-    match client.mode.get() {
+    match client.routing.mode.get() {
         Mode::Split => GoesTo::Split { is_writer: members.writer() == Some(server) },
         Mode::Writer | Mode::Readers => GoesTo::One,
     }

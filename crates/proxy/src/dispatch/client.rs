@@ -56,13 +56,7 @@ pub(crate) struct Client {
     pub(crate) backend: RefCell<Option<Rc<Backend>>>,
     /// The server of its backend; without one, that which its last statement went to.
     pub(crate) server: Cell<ServerId>,
-    /// Where its statements go, if there are several servers.
-    pub(crate) mode: Cell<Mode>,
-    /// The same, if one of `[[routes]]` says so: then it is so in all clusters.
-    pub(crate) mode_by_route: Cell<Option<Mode>>,
-    /// The cluster that serves it, and the one of its user.
-    pub(crate) cluster: Cell<ClusterId>,
-    pub(crate) home: Cell<ClusterId>,
+    pub(crate) routing: ClientRouting,
     /// The class of what it asks, unless a command names another one.
     pub(crate) class: Cell<ClassId>,
     /// Where it has written, if that matters to where it reads.
@@ -82,6 +76,17 @@ pub(crate) struct Client {
     outbox: Outbox,
     course: Cell<Course>,
     waker: RefCell<Option<Waker>>,
+}
+
+/// Where its statements go, if there are several servers.
+#[derive(Debug)]
+pub(crate) struct ClientRouting {
+    pub(crate) mode: Cell<Mode>,
+    /// The same, if one of `[[routes]]` says so: then it is so in all clusters.
+    pub(crate) mode_by_route: Cell<Option<Mode>>,
+    /// The cluster that serves it, and the one of its user.
+    pub(crate) cluster: Cell<ClusterId>,
+    pub(crate) home: Cell<ClusterId>,
 }
 
 /// Since when a client does what it does.
@@ -146,10 +151,12 @@ impl Client {
             waiting: Cell::new(None),
             backend: RefCell::new(login.backend),
             server: Cell::new(login.server),
-            mode: Cell::new(login.mode),
-            mode_by_route: Cell::new(login.mode_by_route),
-            cluster: Cell::new(login.cluster),
-            home: Cell::new(login.cluster),
+            routing: ClientRouting {
+                mode: Cell::new(login.mode),
+                mode_by_route: Cell::new(login.mode_by_route),
+                cluster: Cell::new(login.cluster),
+                home: Cell::new(login.cluster),
+            },
             class: Cell::new(login.class),
             writes: Seldom::default(),
             prepared_changes: Seldom::default(),

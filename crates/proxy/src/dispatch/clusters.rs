@@ -38,7 +38,7 @@ pub(crate) enum Way {
 
 /// The cluster that a command goes to.
 pub(crate) fn of(client: &Client, command: &Command) -> ClusterId {
-    command.sent_to().map_or_else(|| client.cluster.get(), |(cluster, _)| cluster)
+    command.sent_to().map_or_else(|| client.routing.cluster.get(), |(cluster, _)| cluster)
 }
 
 /// Sends a pooled client's command to its cluster. Called where there are several.
@@ -89,7 +89,7 @@ fn settle(worker: &Worker, client: &Client) {
 
 /// The cluster that serves a client which is in this schema.
 fn serving(worker: &Worker, client: &Client, schema: Option<&[u8]>) -> ClusterId {
-    serving_at(worker, client.home.get(), schema)
+    serving_at(worker, client.routing.home.get(), schema)
 }
 
 /// The same of a client whose user is at home in this cluster.
@@ -101,18 +101,18 @@ pub(crate) fn serving_at(worker: &Worker, home: ClusterId, schema: Option<&[u8]>
 
 /// The client's statements go to this cluster from now on.
 fn enter(worker: &Worker, client: &Client, cluster: ClusterId) {
-    if client.cluster.replace(cluster) == cluster {
+    if client.routing.cluster.replace(cluster) == cluster {
         return;
     }
-    if client.mode_by_route.get().is_none() {
-        client.mode.set(worker.shared.cluster.get(cluster).mode());
+    if client.routing.mode_by_route.get().is_none() {
+        client.routing.mode.set(worker.shared.cluster.get(cluster).mode());
     }
 }
 
 /// Another plan is in force, or the client is another user: its user's cluster may be another one.
 pub(crate) fn move_home(worker: &Worker, client: &Client) {
     let plan = worker.plan();
-    client.home.set(worker.shared.cluster.serving(&plan, &client.user.borrow()));
+    client.routing.home.set(worker.shared.cluster.serving(&plan, &client.user.borrow()));
     if client.is_pooled() {
         settle(worker, client);
     }
@@ -122,7 +122,7 @@ pub(crate) fn move_home(worker: &Worker, client: &Client) {
 fn into_schema(worker: &Rc<Worker>, client: &Client, command: &mut Command, packet: &[u8]) -> Way {
     let Some(schema) = entered(client, packet) else { return Way::Free };
     let cluster = serving(worker, client, Some(&schema));
-    if cluster == client.cluster.get() {
+    if cluster == client.routing.cluster.get() {
         return Way::Free;
     }
     command.send_to(cluster, SentBy::Schema);
@@ -162,7 +162,7 @@ fn to_prepared(worker: &Worker, client: &Client, command: &mut Command) {
     };
     let Some(schema) = schema else { return };
     let cluster = serving(worker, client, Some(&schema));
-    if cluster != client.cluster.get() {
+    if cluster != client.routing.cluster.get() {
         command.send_to(cluster, SentBy::Schema);
         command.found.schema = Some(schema);
     }
@@ -208,7 +208,7 @@ fn is_bound(worker: &Worker, client: &Client, cluster: ClusterId) -> Fault {
         "Flifo did not run this statement: it leads into the cluster {:?}, and the client {why} in \
          the cluster {:?}. End that first",
         name(cluster),
-        name(client.cluster.get()),
+        name(client.routing.cluster.get()),
     );
     Fault::new(Kind::OtherCluster, message)
 }

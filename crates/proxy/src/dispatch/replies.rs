@@ -146,15 +146,11 @@ fn follow(
                 }
             }
             Ok(Step::EofMissing { at: here, sequence }) => {
-                // What follows may come much later: kept until then, it would hold up the server.
                 let is_more_to_come = here == len && !flight.follower.is_done();
                 let client = flight.listener();
                 drop(flights);
                 if let Some(client) = client {
-                    add_eof(&client, &bytes[from..here], sequence);
-                    if is_more_to_come {
-                        client.write(&[]);
-                    }
+                    add_eof(&client, &bytes[from..here], sequence, is_more_to_come);
                 }
                 (from, at) = (here, here);
             }
@@ -226,10 +222,14 @@ fn end_reply(
 }
 
 /// Passes on what stands before an EOF packet that the server does not send, and that packet.
-fn add_eof(client: &Client, before: &[u8], sequence: u8) {
+fn add_eof(client: &Client, before: &[u8], sequence: u8, is_more_to_come: bool) {
     let status = client.session.borrow().status();
     client.write_with_next(before);
     client.write_with_next(&EofPacket { warnings: 0, status }.packet(sequence));
+    if is_more_to_come {
+        // What follows may come much later: kept until then, it would hold up the server.
+        client.write(&[]);
+    }
 }
 
 /// The server ends the connection. The client does not get its last words, only what came before them.

@@ -9,6 +9,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use engine::account::name::UserName;
 use wire::frame::HEADER;
 use wire::response::ErrPacket;
 
@@ -69,12 +70,12 @@ pub(crate) fn choose(
 /// The server that took the client's last write, if it can be read from, whatever else it is used for.
 fn taker(members: &Members, client: &Client) -> Option<ServerId> {
     let taker = client.last_taker_in(members);
-    taker.filter(|taker| client.mode.get() == Mode::Split && members.answers(*taker))
+    taker.filter(|taker| client.routing.mode.get() == Mode::Split && members.answers(*taker))
 }
 
 /// Whether a client's command may go to a reader.
 pub(crate) fn wants_reader(client: &Client, command: &Command) -> bool {
-    match client.mode.get() {
+    match client.routing.mode.get() {
         Mode::Writer => false,
         Mode::Readers => true,
         Mode::Split => command.facts.read.is_some(),
@@ -116,6 +117,15 @@ fn first_of(worker: &Worker, members: &Members) -> ServerId {
 /// The server in whose words pooled clients are greeted: one of the first cluster that has been met, if there is one.
 pub(crate) fn greeter(worker: &Worker) -> ServerId {
     greeter_in(worker, worker.shared.cluster.first_cluster().id)
+}
+
+/// The server that is asked about a user: of the cluster of its clients.
+pub(crate) fn asked_of(worker: &Worker, name: &UserName) -> ServerId {
+    let cluster = &worker.shared.cluster;
+    match cluster.are_several() {
+        true => greeter_in(worker, cluster.serving(&worker.plan(), name)),
+        false => greeter(worker),
+    }
 }
 
 /// The same of another cluster.
@@ -193,7 +203,7 @@ fn may_stay(
     way: Option<RuleWay>,
 ) -> bool {
     let server = backend.server;
-    let reads = match (way, client.mode.get()) {
+    let reads = match (way, client.routing.mode.get()) {
         (Some(RuleWay::Writer), _) => false,
         (Some(RuleWay::Reader), _) => true,
         (_, Mode::Writer) => false,
@@ -216,7 +226,7 @@ pub(crate) fn holds_writes(
     server: ServerId,
     reads: bool,
 ) -> bool {
-    if client.mode.get() != Mode::Split || members.freshness() == Freshness::Any {
+    if client.routing.mode.get() != Mode::Split || members.freshness() == Freshness::Any {
         return true;
     }
     let stay = if reads { members.stay() } else { Duration::ZERO };
@@ -254,7 +264,7 @@ pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, serv
 #[expect(clippy::disallowed_methods, reason = "the time of the loop may be from before the write")]
 pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
     let is_write = command.facts.may_write();
-    if worker.shared.cluster.is_routed() && is_write && client.mode.get() == Mode::Split {
+    if worker.shared.cluster.is_routed() && is_write && client.routing.mode.get() == Mode::Split {
         // Not the loop's time, which may be from before the write.
         client.writes.change(|writes| writes.note(server.0, Instant::now()));
     }
@@ -320,7 +330,7 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
             let since = *command.rare().stranded.get_or_insert(now);
             (since, clusters::of(client, command))
         }
-        None => (now, client.cluster.get()),
+        None => (now, client.routing.cluster.get()),
     };
     let members = worker.shared.cluster.routes(cluster);
     let hold = members.map_or(Duration::ZERO, Members::hold);

@@ -284,7 +284,7 @@ fn way(worker: &Worker, route: &RuleRoute) -> Option<RuleWay> {
 fn stays(worker: &Worker, client: &Client, way: RuleWay, ready: &ReadyRule) -> Result<(), Fault> {
     let cluster = &worker.shared.cluster;
     if let RuleWay::To(server) = way
-        && cluster.of(server).id != client.cluster.get()
+        && cluster.of(server).id != client.routing.cluster.get()
     {
         return Err(refused(ready, "would have it run in another cluster than its client's"));
     }

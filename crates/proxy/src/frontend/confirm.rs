@@ -26,7 +26,7 @@ pub(crate) async fn confirm(
     user: &User,
     terms: &Terms,
 ) -> Result<(), Fault> {
-    let is_asked = || terms.are_refused() || !is_confirmed(worker, user);
+    let is_asked = || terms.are_refused() || !is_confirmed(worker, name, user);
     if !is_asked() {
         return Ok(());
     }
@@ -42,7 +42,7 @@ pub(crate) async fn confirm(
         }
         Err(error) if error.is_refusal() || terms.are_refused() => {
             tracing::debug!(user = %name, %error, "the server does not let a user in any more");
-            Err(error.fault(worker.shared.cluster.server(route::greeter(worker))))
+            Err(error.fault(worker.shared.cluster.server(route::asked_of(worker, name))))
         }
         Err(error) => {
             tracing::debug!(user = %name, %error, "a user's rights cannot be confirmed");
@@ -51,12 +51,12 @@ pub(crate) async fn confirm(
     }
 }
 
-fn is_confirmed(worker: &Worker, user: &User) -> bool {
+fn is_confirmed(worker: &Worker, name: &UserName, user: &User) -> bool {
     let rights = &worker.shared.rights;
     let (era, at) = user.rights.confirmed.last(rights);
     let now = Instant::now();
     !rights.eras.is_over(era, &user.rights.changed) && {
-        let server = worker.shared.cluster.server(route::greeter(worker));
+        let server = worker.shared.cluster.server(route::asked_of(worker, name));
         let bound = worker.plan().server.rights_bound;
         !rights.is_beyond(&server.facts.rights, at, now, bound)
     }
@@ -66,7 +66,7 @@ fn is_confirmed(worker: &Worker, user: &User) -> bool {
 async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<(), NoBackend> {
     let credential = user.credential().ok_or(NoBackend::NoCredential)?;
     let _place = worker.pass_through_logins.enter_again().await;
-    let server = worker.shared.cluster.server(route::greeter(worker));
+    let server = worker.shared.cluster.server(route::asked_of(worker, name));
     let login = worker
         .shared
         .cluster

@@ -280,7 +280,7 @@ async fn know(worker: &Worker, name: &UserName, user: &User) -> Result<Known, Fa
         }
         (Err(error), _) => {
             *lock(&standing.known) = None;
-            Err(error.fault(asked_of(worker)))
+            Err(error.fault(asked_of(worker, name)))
         }
     }
 }
@@ -290,14 +290,14 @@ fn is_of_account(error: &NoBackend) -> bool {
     error.is_refusal() || matches!(error, NoBackend::NoTerms | NoBackend::NoCredential)
 }
 
-fn asked_of(worker: &Worker) -> &Server {
-    worker.shared.cluster.server(route::greeter(worker))
+fn asked_of<'w>(worker: &'w Worker, name: &UserName) -> &'w Server {
+    worker.shared.cluster.server(route::asked_of(worker, name))
 }
 
 /// Logs in as the user, as its backends do, and asks what its account is.
 async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<Known, NoBackend> {
     let _place = worker.pass_through_logins.enter_again().await;
-    let server = asked_of(worker);
+    let server = asked_of(worker, name);
     let credential = user.credential().ok_or(NoBackend::NoCredential)?;
     let mut logged_in = with_room(&worker.pool, server, async || {
         worker

@@ -220,7 +220,7 @@ async fn read_if_due(worker: &Worker, name: &UserName, sight: &Sight, period: Du
 async fn read(worker: &Worker, name: &UserName) -> Result<FoundDefinitions, NoBackend> {
     let user = worker.shared.users.get(name);
     let credential = user.and_then(|user| user.credential()).ok_or(NoBackend::NoCredential)?;
-    let server = worker.shared.cluster.server(route::greeter(worker));
+    let server = worker.shared.cluster.server(route::asked_of(worker, name));
     let mut reader = worker
         .shared
         .cluster

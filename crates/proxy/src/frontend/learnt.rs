@@ -116,7 +116,7 @@ pub(crate) async fn prove(
         if error.is_refusal() && !is_wrong {
             confirm(worker, name, user, When::Soon).await;
         }
-        return Err(error.fault(asked(worker)));
+        return Err(error.fault(asked(worker, name)));
     }
     match confirm(worker, name, user, When::Now).await {
         // MySQL lets a user have two, while he changes from one to the other.
@@ -181,8 +181,8 @@ fn believe(worker: &Worker, name: &UserName, trust: &Trust) {
 }
 
 /// The server that is asked whether a password is right.
-fn asked(worker: &Worker) -> &crate::cluster::servers::Server {
-    worker.shared.cluster.server(route::greeter(worker))
+fn asked<'w>(worker: &'w Worker, name: &UserName) -> &'w crate::cluster::servers::Server {
+    worker.shared.cluster.server(route::asked_of(worker, name))
 }
 
 /// Logs in as the user and leaves, as one of its backends would.
@@ -193,7 +193,7 @@ async fn ask(worker: &Worker, name: &UserName, password: &Secret) -> Result<(), 
         .shared
         .cluster
         .dialer
-        .log_in_as(asked(worker), name, &credential, dial::POOLED, UTF8MB4)
+        .log_in_as(asked(worker, name), name, &credential, dial::POOLED, UTF8MB4)
         .await;
     let mut logged_in = logged_in?;
     if !logged_in.has_proved_sha2 {

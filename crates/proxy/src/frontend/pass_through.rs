@@ -143,9 +143,9 @@ pub(crate) async fn change_user(
         client.session.borrow_mut().reset(Reset::ForgetsFound);
         let home = worker.shared.cluster.serving(&worker.plan(), user);
         let cluster = clusters::serving_at(worker, home, login.schema.as_deref());
-        client.home.set(home);
-        client.cluster.set(cluster);
-        client.server.set(route::home(worker, cluster, client.mode.get()).await);
+        client.routing.home.set(home);
+        client.routing.cluster.set(cluster);
+        client.server.set(route::home(worker, cluster, client.routing.mode.get()).await);
     }
     let at = worker.shared.cluster.server(client.server.get());
     let server = match opener::greeted(&worker.pool, at, peer).await {
@@ -169,7 +169,7 @@ pub(crate) async fn change_user(
     *pass_through.backend.places.borrow_mut() = places;
     client.key.set(None);
     client.gtid.take();
-    client.mode.set(Mode::Writer);
+    client.routing.mode.set(Mode::Writer);
     pass_through.backend.hold_for(client);
     pass_through.backend.settle();
     *client.session.borrow_mut() = Session::new(None, pass_through.status);
