@@ -16,6 +16,7 @@ use wire::lex::Dialect;
 use wire::text::Lexed;
 
 use crate::cluster::members::ClusterId;
+use crate::cluster::servers::ServerId;
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::{Command, SentBy};
@@ -85,6 +86,15 @@ fn settle(worker: &Worker, client: &Client) {
         None => serving(worker, client, client.session.borrow().schema.as_deref()),
     };
     enter(worker, client, cluster);
+}
+
+/// Whether a server is in the cluster that the client's statements go to, if nothing else is said of them.
+pub(crate) fn is_own(worker: &Worker, client: &Client, server: ServerId) -> bool {
+    if !worker.shared.cluster.are_several() {
+        return true;
+    }
+    settle(worker, client);
+    worker.shared.cluster.of(server).id == client.routing.cluster.get()
 }
 
 /// The cluster that serves a client which is in this schema.

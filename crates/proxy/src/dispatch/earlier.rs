@@ -14,6 +14,7 @@ use crate::cluster::servers::ServerId;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::capture;
 use crate::dispatch::client::Client;
+use crate::dispatch::clusters;
 use crate::dispatch::command::Command;
 use crate::dispatch::handover;
 use crate::dispatch::in_flight::InFlight;
@@ -199,6 +200,10 @@ fn claim(
 ) -> bool {
     if client.backend.borrow().is_some() {
         return true;
+    }
+    // Its statement would not run there.
+    if !clusters::is_own(worker, client, server) {
+        return false;
     }
     let Some(key) = client.key.get() else { return false };
     let mut gate = worker.at(server).gate.borrow_mut();

@@ -147,13 +147,16 @@ pub(crate) fn see_unreadable(
     AfterRules::GoesOn(command)
 }
 
+/// The rules that are in force, and those that each statement hits.
+type Judged = (Arc<Rules>, Vec<Rc<[usize]>>);
+
 /// The rules that are hit, of each statement. `None`: none is.
 fn judge(
     worker: &Worker,
     client: &Client,
     digest: Digest,
     text: Option<Text<'_>>,
-) -> Option<(Arc<Rules>, Vec<Rc<[usize]>>)> {
+) -> Option<Judged> {
     let mut judge = worker.ruled.judge.borrow_mut();
     let judge = judge.as_mut()?;
     let user = client.user.borrow();

@@ -94,7 +94,7 @@ fn users_schemas_and_prepared_statements_lead_to_their_clusters() {
     // A user's cluster; a schema's, at the login and by USE.
     assert_eq!(server_id(&mut scene.try_client("report", None).unwrap()), "9");
     assert_eq!(server_id(&mut scene.try_client(USER, Some("old")).unwrap()), "9");
-    let missing = scene.try_client(USER, Some("old_missing")).err().expect("there is none");
+    let Err(missing) = scene.try_client(USER, Some("old_missing")) else { panic!("there is none") };
     assert!(missing.to_string().contains("1049"), "{missing}");
     let mut client = scene.client();
     client.query("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)").unwrap();
@@ -222,7 +222,8 @@ fn a_failover_and_a_reload_in_one_cluster_leave_the_other_alone() {
             while !stop_visits.load(Relaxed) {
                 visitor.query("USE old").expect("another cluster");
                 check(&mut visitor, &["9"], visits);
-                visitor.query("USE sbtest").expect("its own");
+                // Where its server is killed at that moment, it is not known whether it has run.
+                while visitor.query("USE sbtest").is_err() {}
                 check(&mut visitor, &["1", "2"], visits);
             }
         });
@@ -237,7 +238,7 @@ fn a_failover_and_a_reload_in_one_cluster_leave_the_other_alone() {
         goes_on(&in_archive, "the archive, while the shop has no writer");
         scene.shop.promote(1, &[]);
         goes_on(&in_shop, "the shop, with its new writer");
-        goes_on(&visits, "visits");
+        goes_on(visits, "visits");
 
         // The server of the archive is from now on in a cluster of another name.
         scene.flifo.change_configuration(|text| text.replace("\"archive\"", "\"cellar\""));
@@ -245,7 +246,7 @@ fn a_failover_and_a_reload_in_one_cluster_leave_the_other_alone() {
         assert!(told.iter().any(|row| row[0] == "clusters.cellar"), "{told:?}");
         goes_on(&in_archive, "the cluster of another name");
         goes_on(&in_shop, "the shop");
-        goes_on(&visits, "visits");
+        goes_on(visits, "visits");
         // One more cluster comes, on the same server as another one.
         scene.flifo.change_configuration(|text| {
             let added = format!(
