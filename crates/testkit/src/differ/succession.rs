@@ -44,13 +44,13 @@ impl Between for ThroughSuccessors {
         let (program, took_over) = (self.program.clone(), Arc::clone(&self.took_over));
         let told = Arc::clone(&stop);
         let thread = thread::spawn(move || {
-            let mut last = None;
+            let mut pids = Vec::new();
             while !told.load(Relaxed) {
                 thread::sleep(PAUSE);
-                last = Some(follow(&program, &console)?);
+                pids.push(follow(&program, &console)?);
                 took_over.fetch_add(1, Relaxed);
             }
-            Ok(last)
+            Ok(pids)
         });
         self.running = Some(Succession { first, stop, thread: Some(thread), _folder: folder });
         door
@@ -61,7 +61,7 @@ impl Between for ThroughSuccessors {
 struct Succession {
     first: Flifo,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Option<Pid>, String>>>,
+    thread: Option<JoinHandle<Result<Vec<Pid>, String>>>,
     _folder: tempfile::TempDir,
 }
 
@@ -69,13 +69,27 @@ impl Drop for Succession {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(Ok(Some(last)))) => {
-                // Its clients are gone: it may have ended.
-                let _ = kill_process(last, Signal::KILL);
+            // One that hands over, and sees the next one end, serves again: so those before end first.
+            Some(Ok(Ok(pids))) => {
+                pids.into_iter().filter(|pid| self.is_own(*pid)).for_each(|pid| {
+                    // Most have ended by themselves.
+                    let _ = kill_process(pid, Signal::KILL);
+                })
             }
             Some(Ok(Err(why))) => panic!("{why}\n{}", self.first.log()),
             _ => {}
         }
+    }
+}
+
+impl Succession {
+    /// Whether the process of this number is still one of these.
+    fn is_own(&self, pid: Pid) -> bool {
+        let socket = self.first.socket();
+        let folder = socket.parent().map(|it| it.display().to_string()).unwrap_or_default();
+        let line =
+            std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+        !folder.is_empty() && String::from_utf8_lossy(&line).contains(&folder)
     }
 }
 
