@@ -18,6 +18,7 @@ use wire::auth::rsa::RsaEnd;
 use wire::auth::{Nonce, Plugin, caching_sha2};
 use wire::handshake::{AuthPacket, FirstPacket, Greeting};
 use wire::response::{OK, OkPacket, Status};
+use wire::tracker::{Change, put_change};
 
 /// What a client gave away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,14 +116,25 @@ async fn serve(
     if *plugin == Plugin::CachingSha2 {
         ask_fully(&mut talk, rsa, &nonce, tell).await?;
     }
-    let mut ok = Vec::new();
+    let (mut ok, mut changes) = (Vec::new(), Vec::new());
     OkPacket { status: Status::AUTOCOMMIT, ..OkPacket::EMPTY }.encode(
         OK,
         login.capabilities,
         &mut ok,
     );
+    // To whatever it is asked then it reports a variable, as a server does that reports its changes.
+    put_change(&mut changes, Change::Variable { name: b"session_track_schema", value: b"ON" });
+    let mut reporting = Vec::new();
+    OkPacket { changes: &changes, status: Status::AUTOCOMMIT, ..OkPacket::EMPTY }.encode(
+        OK,
+        login.capabilities,
+        &mut reporting,
+    );
+    talk.write(&ok).await.ok()?;
+    talk.set_sequence(0);
+    talk.read().await.ok()?;
     loop {
-        talk.write(&ok).await.ok()?;
+        talk.write(&reporting).await.ok()?;
         talk.set_sequence(0);
         talk.read().await.ok()?;
     }

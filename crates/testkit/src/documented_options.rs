@@ -74,7 +74,7 @@ impl Documented {
 
     /// Whether it is of an item of a list, as in `[[users]]`.
     pub fn is_of_list(&self) -> bool {
-        let lists = ["users.", "classes.", "servers.", "routes."];
+        let lists = ["users.", "classes.", "clusters.", "servers.", "routes."];
         lists.iter().any(|list| self.path.starts_with(list))
     }
 

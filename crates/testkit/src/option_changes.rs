@@ -238,7 +238,11 @@ impl OptionStand {
     /// Options that are changed in this topology.
     fn own_order(&self) -> Vec<String> {
         let is_of_listed = |path: &str| path.starts_with("servers.") || path.starts_with("routes.");
+        // Of a cluster there must be several options at once; tests of clusters reload them.
+        let is_of_clusters =
+            |path: &str| path.starts_with("clusters.") || path.ends_with(".cluster");
         let is_own = |path: &&String| match self.topology {
+            _ if is_of_clusters(path) => false,
             Topology::Only => !is_of_listed(path),
             Topology::Listed => !matches!(path.as_str(), "server.address" | "server.name"),
         };

@@ -46,6 +46,10 @@ pub(crate) fn see_text(
     digest: Digest,
     comes: Comes,
 ) -> AfterRules {
+    // The rest of it goes behind as it comes: nothing can be put in its place.
+    if client.input.is_part() {
+        return see_unreadable(worker, client, command);
+    }
     if let Some(carried) = worker.ruled.carried.take() {
         let command = carry(command, carried);
         return match comes {
@@ -53,8 +57,7 @@ pub(crate) fn see_text(
             _ => rule_waits::enter_rooms(worker, client, command, query.packet()),
         };
     }
-    let text = Some(query.text()).filter(|_| !client.input.is_part());
-    let Some((rules, hit)) = judge(worker, client, digest, text) else {
+    let Some((rules, hit)) = judge(worker, client, digest, Some(query.text())) else {
         return AfterRules::GoesOn(command);
     };
     let mut ruled = match begin(worker, client, &rules, &hit, digest, comes) {
