@@ -9,6 +9,9 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # What a server makes before its first start is made once for all tests of a run.
 KEPT := $(abspath $(TARGET))/kept-data
 
+# Tests wait for servers most of the time: two of three CPUs are idle with one test for each.
+TESTS := $(shell echo $$(( $$(nproc) * 3 / 2 )))
+
 .PHONY: demo package test
 .NOTPARALLEL:
 
@@ -23,7 +26,7 @@ test:
 	cargo clippy --workspace --all-targets -- -D warnings
 	PATH="$(abspath $(TARGET))/tools/bin:$$PATH" cargo deny --log-level error check licenses bans sources
 	@rm -rf $(KEPT) && mkdir -p $(KEPT)
-	FLIFO_KEPT_DATA=$(KEPT) cargo test --workspace
+	FLIFO_KEPT_DATA=$(KEPT) RUST_TEST_THREADS=$(TESTS) cargo test --workspace
 
 package:
 	@cargo build --release --locked --package flifo --package flifo-bench
