@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use bench::folder::Folder;
 use bench::interrupt::Interrupt;
+use bench::workloads::OF_SYSBENCH;
 use clap::Args;
 use testkit::client::Client;
 use testkit::flifo::Flifo;
@@ -173,7 +174,7 @@ fn workloads(
 ) -> Result<Vec<String>> {
     let (mut faults, mut rows) = (Vec::new(), Vec::new());
     let table = Table { bench: &flifo.with_file_name("flifo-bench"), port: site.server.port };
-    for workload in load::WORKLOADS {
+    for workload in OF_SYSBENCH {
         let mut row = vec![workload.to_owned()];
         for way in WAYS {
             eprintln!("{workload}: {}", way.name());

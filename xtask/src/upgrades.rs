@@ -11,13 +11,12 @@ mod kills;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use backend::Address;
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
@@ -25,7 +24,7 @@ use bench::table::{Colours, Table, TableCell};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::client::Client;
 use testkit::fake_client::{Answer, FakeClient, Refusal};
-use testkit::flifo::Flifo;
+use testkit::flifo::{Flifo, take_over};
 
 #[derive(clap::Args)]
 pub(crate) struct Extent {
@@ -172,16 +171,12 @@ fn follow(
             install(build, &scene.program)?;
         }
         let begun = Instant::now();
-        let mut command = Command::new(&scene.program);
-        command.args(["upgrade", "--json", "--console"]).arg(&scene.console);
-        let told = command.output()?;
-        let error = String::from_utf8_lossy(&told.stderr).into_owned();
-        ensure!(told.status.success(), "number {number} does not take over: {error}");
+        let done = take_over(&scene.program, &scene.console);
+        let done = done.map_err(|why| anyhow!("number {number} does not take over: {why}"))?;
         took.push(begun.elapsed());
-        let told: serde_json::Value = serde_json::from_slice(&told.stdout)?;
-        *left += told["left"].as_u64().unwrap_or_default();
-        last = told["pid"].as_i64().and_then(|pid| Pid::from_raw(pid as i32));
-        let runs = fs::metadata(format!("/proc/{}/exe", told["pid"]))?.ino();
+        *left += done.left;
+        last = Some(done.pid);
+        let runs = fs::metadata(format!("/proc/{}/exe", done.pid))?.ino();
         ensure!(
             runs == fs::metadata(&scene.program)?.ino(),
             "number {number} runs another program"

@@ -12,6 +12,7 @@ pub mod tables;
 use std::fs;
 use std::path::Path;
 
+pub use self::oltp::NAMES as OF_SYSBENCH;
 use self::random::Random;
 use self::statement::{NoPlaceholder, Statement};
 

@@ -26,7 +26,6 @@ pub mod insert_id;
 pub mod intent;
 pub mod kept;
 pub mod kill;
-pub mod like;
 pub mod limit;
 pub mod marks;
 pub mod numbers;

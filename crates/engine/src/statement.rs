@@ -10,7 +10,6 @@ pub mod explain;
 pub mod judge;
 pub mod kind;
 pub mod part;
-pub mod pattern;
 mod reading;
 pub mod room;
 pub mod rule;

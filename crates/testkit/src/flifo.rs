@@ -302,6 +302,35 @@ pub fn free_port() -> u16 {
     bench::private_server::free_port().expect("a free port")
 }
 
+/// A Flifo that has taken over from another one.
+#[derive(Clone, Copy, Debug)]
+pub struct TakenOver {
+    pub pid: Pid,
+    /// Clients that the other one still has.
+    pub left: u64,
+}
+
+/// Has the program that is installed take over from the Flifo with this console. An error says why it does not.
+pub fn take_over(program: &Path, console: &Path) -> Result<TakenOver, String> {
+    let told = take_over_command(program, console).output().map_err(|error| error.to_string())?;
+    if !told.status.success() {
+        return Err(String::from_utf8_lossy(&told.stderr).into_owned());
+    }
+    let read = || {
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout).ok()?;
+        let pid = Pid::from_raw(told["pid"].as_i64()?.try_into().ok()?)?;
+        Some(TakenOver { pid, left: told["left"].as_u64()? })
+    };
+    read().ok_or_else(|| format!("it says {}", String::from_utf8_lossy(&told.stdout)))
+}
+
+/// The command that does that.
+pub fn take_over_command(program: &Path, console: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.args(["upgrade", "--json", "--console"]).arg(console);
+    command
+}
+
 /// The program beside this test, built once, with flifo-bench beside it.
 ///
 /// # Panics

@@ -9,7 +9,6 @@ pub mod command;
 pub mod digests;
 pub mod haproxy;
 pub mod histogram;
-pub mod like;
 pub mod logged;
 pub mod metrics;
 pub mod narrow;

@@ -13,6 +13,7 @@ pub mod command;
 pub mod frame;
 pub mod handshake;
 pub mod lex;
+pub mod like;
 pub mod passage;
 pub mod proxy_header;
 pub mod reply;

@@ -11,19 +11,6 @@ use bench::results::Results;
 use super::{PASSWORD, USERS};
 use crate::drivers::lines;
 
-pub(super) const WORKLOADS: [&str; 10] = [
-    "oltp_point_select",
-    "oltp_read_only",
-    "oltp_read_write",
-    "oltp_write_only",
-    "oltp_insert",
-    "oltp_update_index",
-    "oltp_update_non_index",
-    "oltp_delete",
-    "select_random_points",
-    "select_random_ranges",
-];
-
 const ROWS: u32 = 1000;
 
 /// The table of the workloads, made anew by the server itself.

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use testkit::client::Client;
 use testkit::differ::generate::Random;
 use testkit::fake_client::FakeClient;
-use testkit::flifo::Flifo;
+use testkit::flifo::{Flifo, take_over_command};
 
 use super::{Extent, Scene, lock, login, text};
 
@@ -314,8 +314,7 @@ fn wait(what: &str, mut is_there: impl FnMut() -> bool) -> Result<()> {
 impl Scene {
     /// Another Flifo takes over.
     fn upgrade(&self) -> Child {
-        let mut command = Command::new(&self.program);
-        command.args(["upgrade", "--json", "--console"]).arg(&self.console);
+        let mut command = take_over_command(&self.program, &self.console);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         sys::child::spawn(command).expect("the program runs")
     }

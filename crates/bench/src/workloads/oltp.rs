@@ -5,7 +5,8 @@
 use super::Shape;
 use super::statement::Statement;
 
-pub(super) const NAMES: [&str; 10] = [
+/// The scripts that are known.
+pub const NAMES: [&str; 10] = [
     "oltp_point_select",
     "oltp_read_only",
     "oltp_read_write",

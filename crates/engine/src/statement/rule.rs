@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::kind::StatementKind;
-use super::pattern::NamePattern;
 use super::template::Template;
 use super::window::TimeWindow;
+use wire::like::NamePattern;
 
 /// A rule.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -10,13 +10,13 @@ use wire::text::Lexed;
 use super::judge::{Judge, Ruling};
 use super::kind::StatementKind;
 use super::part::parts;
-use super::pattern::{NameCase, NamePattern};
 use super::reading::comparable;
 use super::rule::*;
 use super::rules::{Moment, Rules, SessionFacts, expression};
 use super::template::Template;
 use super::window::{TimeWindow, WeekMinute};
 use crate::intent::Digest;
+use wire::like::{NameCase, NamePattern};
 
 fn name(text: &str) -> Vec<NamePattern> {
     vec![NamePattern::new(text, NameCase::Counts)]

@@ -1,7 +1,6 @@
 //! Flifos that take over from each other for as long as a program runs.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
@@ -12,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::differ::campaign::Between;
 use crate::differ::peer::Door;
 use crate::differ::site::Server;
-use crate::flifo::Flifo;
+use crate::flifo::{Flifo, take_over};
 
 /// Between two hand-overs clients get on with their programs.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -47,7 +46,7 @@ impl Between for ThroughSuccessors {
             let mut pids = Vec::new();
             while !told.load(Relaxed) {
                 thread::sleep(PAUSE);
-                pids.push(follow(&program, &console)?);
+                pids.push(take_over(&program, &console)?.pid);
                 took_over.fetch_add(1, Relaxed);
             }
             Ok(pids)
@@ -91,18 +90,4 @@ impl Succession {
             std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
         !folder.is_empty() && String::from_utf8_lossy(&line).contains(&folder)
     }
-}
-
-/// The next one takes over. Its number.
-fn follow(program: &Path, console: &Path) -> Result<Pid, String> {
-    let mut command = Command::new(program);
-    let told = command.args(["upgrade", "--json", "--console"]).arg(console).output();
-    let told = told.map_err(|error| error.to_string())?;
-    if !told.status.success() {
-        return Err(String::from_utf8_lossy(&told.stderr).into_owned());
-    }
-    let told: serde_json::Value =
-        serde_json::from_slice(&told.stdout).map_err(|it| it.to_string())?;
-    let pid = told["pid"].as_i64().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-    pid.ok_or_else(|| format!("no process: {told}"))
 }

@@ -10,6 +10,7 @@ use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
 use bench::results::{Cell, Ending, Results, Standing};
 use bench::sysbench::{Address, Load, Sysbench, Tables};
+use bench::workloads::OF_SYSBENCH;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A server with tables, and where results go.
@@ -91,21 +92,8 @@ fn every_workload_runs_in_both_protocols_without_errors() {
     let text = "BEGIN;\nUPDATE sbtest{table} SET pad={pad} WHERE id={id};\nCOMMIT;\n";
     std::fs::write(&script, text).expect("writes");
     let script = format!("script:{}", script.display());
-    let workloads = [
-        "oltp_point_select",
-        "oltp_read_only",
-        "oltp_read_write",
-        "oltp_write_only",
-        "oltp_insert",
-        "oltp_update_index",
-        "oltp_update_non_index",
-        "oltp_delete",
-        "select_random_points",
-        "select_random_ranges",
-        "connect:oltp_point_select*3",
-        "mixed:oltp_point_select=9+oltp_insert=1",
-        &script,
-    ];
+    let more = ["connect:oltp_point_select*3", "mixed:oltp_point_select=9+oltp_insert=1", &script];
+    let workloads = [&OF_SYSBENCH[..], &more].concat();
     for protocol in ["text", "prepared"] {
         let list = workloads.join(",");
         let run = |seconds| {

@@ -3,7 +3,6 @@
 //!
 //! Where no MySQL is available the tests against a real one print so and test nothing.
 
-use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,10 +10,10 @@ use std::time::{Duration, Instant};
 use backend::Address;
 use backend::login::{Credential, Request};
 use bench::private_server::PrivateServer;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use testkit::asking::{Asking, Heard};
 use testkit::client::{Asked, Builder, Client, Problem};
-use testkit::flifo::{self, Flifo};
+use testkit::flifo::{self, Flifo, TakenOver, take_over};
 use testkit::mysql::Mysql;
 use wire::Capabilities;
 use wire::auth::rsa::RsaEnd;
@@ -233,14 +232,11 @@ fn a_client_of_a_learnt_user_goes_to_the_flifo_that_takes_over() {
     let log_in = || proxy.client(Leg::Socket, "moved", PASSWORD).connect().expect("a login");
     let mut client = log_in();
     client.query("SET @a = 3").unwrap();
-    let mut upgrade = Command::new(flifo::program());
-    let told = upgrade.args(["upgrade", "--json", "--console"]).arg(&console).output().unwrap();
-    let told: serde_json::Value = serde_json::from_slice(&told.stdout).expect("JSON");
-    assert_eq!(told["left"], 0, "{}", proxy.flifo.log());
+    let TakenOver { pid, left } = take_over(flifo::program(), &console).expect("it takes over");
+    assert_eq!(left, 0, "{}", proxy.flifo.log());
     assert_eq!(client.query("SELECT @a").unwrap(), [["3"]]);
     assert!(is_who_it_says(&mut log_in(), "moved"));
-    let next = told["pid"].as_i64().and_then(|pid| Pid::from_raw(pid as i32)).expect("a process");
-    kill_process(next, Signal::KILL).expect("it lives");
+    kill_process(pid, Signal::KILL).expect("it lives");
 }
 
 #[test]

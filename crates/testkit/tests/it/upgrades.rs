@@ -2,7 +2,6 @@
 //! middle of; and whichever of the two is killed, the other one goes on with what it has.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
@@ -10,7 +9,7 @@ use backend::Address;
 use bench::private_server::PrivateServer;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use testkit::client::{Client, Problem};
-use testkit::flifo::{self, Flifo};
+use testkit::flifo::{self, Flifo, TakenOver, take_over};
 use testkit::overdue::Over;
 use testkit::scene::wait_for;
 
@@ -100,15 +99,10 @@ impl Scene {
 
     /// Another Flifo takes over. How many clients were left.
     fn upgrade(&self) -> (Successor, u64) {
-        let mut command = Command::new(flifo::program());
-        command.arg("upgrade").arg("--json").arg("--console").arg(self.console_socket());
-        let told = command.output().expect("it runs");
-        let error = String::from_utf8_lossy(&told.stderr).into_owned();
-        assert!(told.status.success(), "{error}\n{}", self.flifo.log());
-        let told: serde_json::Value = serde_json::from_slice(&told.stdout).expect("JSON");
-        let pid =
-            told["pid"].as_i64().and_then(|pid| Pid::from_raw(pid as i32)).expect("a process");
-        (Successor(pid), told["left"].as_u64().expect("a number"))
+        let done = take_over(flifo::program(), &self.console_socket());
+        let TakenOver { pid, left } =
+            done.unwrap_or_else(|error| panic!("{error}\n{}", self.flifo.log()));
+        (Successor(pid), left)
     }
 
     fn has_ended(&mut self) -> bool {

@@ -4,8 +4,9 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
+use wire::like::{NameCase, NamePattern};
+
 use super::run::{Run, Session, SqlError};
-use crate::like;
 use crate::table::Value;
 
 #[derive(Clone, Debug)]
@@ -168,7 +169,10 @@ impl Node {
                     let (text, pattern) = (text.to_string(), pattern.to_string());
                     // It may take as long as this.
                     run.fuel.burn(text.len().saturating_mul(pattern.len()) / 64)?;
-                    truth(Some(like::matches(&pattern, &text)))
+                    // As servers' default collations compare, without regard to case.
+                    let (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
+                    let pattern = NamePattern::new(&pattern, NameCase::Counts);
+                    truth(Some(pattern.fits(text.as_bytes())))
                 }
             },
             Self::In(one, list) => {

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use wire::like::NamePattern;
+
 use crate::config::plan::{MAIN, Plan};
 use crate::config::problem::{Origin, Report};
 use crate::config::reader::{Reading, Written, WrittenItem};
@@ -32,7 +34,7 @@ fn schemas(reading: &mut Reading<'_>) {
     let Reading { plan, clusters, report, .. } = reading;
     let (mut seen, option) = (HashMap::new(), "clusters.schemas");
     for (rule, WrittenItem { written, .. }) in plan.clusters.iter().zip(clusters.iter()) {
-        for (index, schema) in rule.schemas.iter().enumerate() {
+        for (index, schema) in rule.schemas.iter().map(NamePattern::text).enumerate() {
             if let Some(other) = seen.insert(schema, &rule.name) {
                 let message = match *other == rule.name {
                     true => format!("{schema:?} is listed twice"),

@@ -1,5 +1,7 @@
 //! Options of several clusters.
 
+use wire::like::{NameCase, NamePattern};
+
 use super::{FIRST, Row, Section};
 use crate::config::form::Form;
 use crate::config::options::Applies::Now;
@@ -37,13 +39,13 @@ pub(in crate::config) static CLUSTERS: Section<ClusterRule> = Section {
             name: "schemas",
             form: Form::List {
                 allowed: "a schema's name, or a pattern of names with % and _ as in LIKE",
-                show: |rule| rule.schemas.clone(),
+                show: |rule| rule.schemas.iter().map(|it| it.text().to_owned()).collect(),
                 clear: |rule| rule.schemas.clear(),
                 push: |rule, text| {
                     if text.is_empty() {
                         return Err("a schema's name is not empty".to_owned());
                     }
-                    rule.schemas.push(text.to_owned());
+                    rule.schemas.push(NamePattern::new(text, NameCase::Counts));
                     Ok(())
                 },
             },

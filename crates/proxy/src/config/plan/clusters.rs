@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use engine::account::name::UserName;
-use engine::like;
+use wire::like::NamePattern;
 
 use super::{CheckOptions, Plan, Routing, ServerOptions};
 
@@ -17,7 +17,7 @@ pub(crate) const MAIN: &str = "main";
 pub struct ClusterRule {
     pub name: String,
     /// Patterns of the schemas that lie in it.
-    pub schemas: Vec<String>,
+    pub schemas: Vec<NamePattern>,
     /// What holds in it: its own options, and those of all clusters.
     pub options: ClusterOptions,
     /// The names in full of the options that are its own, as in `checks.inter`.
@@ -50,7 +50,7 @@ impl ClusterRule {
 
     /// Whether a schema of this name lies in it.
     pub(crate) fn has_schema(&self, name: &[u8]) -> bool {
-        self.schemas.iter().any(|pattern| like::fits(pattern.as_bytes(), name))
+        self.schemas.iter().any(|pattern| pattern.fits(name))
     }
 }
 

@@ -3,13 +3,13 @@
 use engine::statement::comparable;
 use engine::statement::kind::StatementKind;
 use engine::statement::part::parts;
-use engine::statement::pattern::{NameCase, NamePattern};
 use engine::statement::rule::{Condition, DigestPattern, Rule, RuleNetwork, TablePattern};
 use engine::statement::rules::expression;
 use engine::statement::window::TimeWindow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::lex::Dialect;
+use wire::like::{NameCase, NamePattern};
 use wire::text::Lexed;
 
 use super::CONDITIONS;

@@ -47,7 +47,7 @@ impl NamePattern {
 
     pub fn fits(&self, name: &[u8]) -> bool {
         let (mut at, mut here) = (0, 0);
-        // Where to go on if what follows the last `%` does not fit: one byte further on.
+        // Where to go on if what follows the last `%` does not fit: one character further on.
         let mut retry = None;
         while let Some(byte) = name.get(here) {
             match self.pieces.get(at) {
@@ -65,8 +65,9 @@ impl NamePattern {
                 }
                 _ => match retry {
                     Some((after, from)) => {
-                        (at, here) = (after, from + 1);
-                        retry = Some((after, from + 1));
+                        let next = behind_character(name, from);
+                        (at, here) = (after, next);
+                        retry = Some((after, next));
                     }
                     None => return false,
                 },
@@ -114,11 +115,29 @@ mod tests {
             ("__", "\u{e4}", false),
             ("a%b%c", "aXbYbZc", true),
             ("a%b%c", "aXbYbZ", false),
+            ("%_%", "a", true),
+            ("%aab", "aaaab", true),
+            ("%__b", "\u{e4}b", false),
+            ("a\\", "a\\", true),
+            ("a\\", "a", false),
+            ("100\\%", "100%", true),
+            ("100\\%", "1000", false),
         ] {
             let pattern = NamePattern::new(pattern, NameCase::Counts);
             assert_eq!(pattern.fits(name.as_bytes()), fits, "{} {name}", pattern.text());
         }
         assert!(NamePattern::new("shop.%", NameCase::Ignored).fits(b"SHOP.Orders"));
+    }
+
+    #[test]
+    fn a_hostile_pattern_takes_no_time() {
+        let begun = std::time::Instant::now();
+        let fits = |pattern: &str, name: &str| {
+            NamePattern::new(pattern, NameCase::Counts).fits(name.as_bytes())
+        };
+        assert!(!fits(&"%a".repeat(200), &"a".repeat(199)));
+        assert!(!fits(&format!("{}b", "%a".repeat(200)), &"a".repeat(4000)));
+        assert!(begun.elapsed().as_secs() < 2);
     }
 
     proptest! {
