@@ -3,6 +3,7 @@
 //! A client's id is Flifo's own: it lies in a range that no server reaches, so a `KILL` of a number that Flifo gave
 //! out and a `KILL` of a number that a server shows in its process list never mean each other.
 
+use serde::{Deserialize, Serialize};
 use wire::lex::Token;
 use wire::text::Text;
 
@@ -10,10 +11,43 @@ use wire::text::Text;
 pub const FIRST_CLIENT_ID: u32 = 0x4000_0000;
 
 /// What a `KILL` ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
     Connection,
     Query,
+}
+
+/// Another Flifo that may have a client while sessions are handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Neighbour {
+    /// It hands over to this one.
+    Before,
+    /// It takes over from this one.
+    After,
+}
+
+/// Where the client is looked for that an order to kill names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Here,
+    At(Neighbour),
+    /// A client that another process had refused, or had just sent, is here by now.
+    HereAtLast,
+}
+
+impl Place {
+    /// The place to look at after this one, for an order of a client of this process (`None`) or of a neighbour's. An
+    /// order never goes back to where it came from, which looks at itself once more.
+    pub const fn next(self, from: Option<Neighbour>) -> Option<Self> {
+        match (self, from) {
+            (Self::Here, None | Some(Neighbour::Before)) => Some(Self::At(Neighbour::After)),
+            (Self::Here, Some(Neighbour::After)) | (Self::At(Neighbour::After), None) => {
+                Some(Self::At(Neighbour::Before))
+            }
+            (Self::At(Neighbour::Before), None) => Some(Self::HereAtLast),
+            (Self::At(_), Some(_)) | (Self::HereAtLast, _) => None,
+        }
+    }
 }
 
 /// A `KILL` of one connection or its query.
@@ -118,6 +152,17 @@ mod tests {
         ] {
             assert_eq!(read(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_victim_is_looked_for_where_it_can_be_and_not_where_the_order_came_from() {
+        let places = |from| {
+            std::iter::successors(Some(Place::Here), |place| place.next(from)).collect::<Vec<_>>()
+        };
+        let (before, after) = (Place::At(Neighbour::Before), Place::At(Neighbour::After));
+        assert_eq!(places(None), [Place::Here, after, before, Place::HereAtLast]);
+        assert_eq!(places(Some(Neighbour::Before)), [Place::Here, after]);
+        assert_eq!(places(Some(Neighbour::After)), [Place::Here, before]);
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub(crate) mod lost_backend;
 pub(crate) mod lost_transaction;
 pub(crate) mod memory;
 pub(crate) mod moves;
+pub(crate) mod neighbours;
 pub(crate) mod notes;
 pub(crate) mod ok_rewrite;
 pub(crate) mod orders;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use engine::kill::Neighbour;
 use sys::keeper::Keeper;
 use sys::passing::Passage;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
@@ -18,6 +19,7 @@ use crate::admin::{self, Doors, NewDoors};
 use crate::config::Listen;
 use crate::dispatch::departure;
 use crate::dispatch::description::{Departure, Reception};
+use crate::dispatch::kill_orders;
 use crate::dispatch::worker::Shared;
 use crate::frontend::listener;
 use crate::frontend::passed::{Passed, Purpose};
@@ -165,6 +167,7 @@ impl Upgrader {
     /// The other Flifo has ended: this one is to be the one again.
     async fn accept_again(&self) {
         self.shared.depart(false);
+        kill_orders::part(&self.shared, Neighbour::After);
         for worker in 0..self.shared.worker_count() {
             let _ = self.shared.ask(worker, departure::cancel).await;
         }
@@ -216,7 +219,7 @@ impl Upgrader {
         });
         let (talk, shared) = (Arc::clone(conversation), Arc::clone(&self.shared));
         tokio::task::spawn_blocking(move || {
-            let silence = talk.hear_receptions(|worker, client, verdict, why| {
+            let silence = talk.hear_receptions(&shared, |worker, client, verdict, why| {
                 if verdict == Reception::Refused {
                     tracing::debug!(client, why, "a client stays with this Flifo for now");
                 }
@@ -227,6 +230,10 @@ impl Upgrader {
             });
             let _ = ended.send(Some(silence));
         });
+        let orders = tell.clone();
+        // If it is gone, the orders come back when that is heard.
+        let ask = move |message| drop(orders.send(Departure::Kill(message)));
+        self.shared.neighbours.join(Neighbour::After, Arc::new(ask));
         for worker in 0..self.shared.worker_count() {
             let tell = tell.clone();
             self.shared.have_done(worker, move |worker| departure::begin(worker, tell));

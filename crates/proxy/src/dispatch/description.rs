@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
 use engine::backend_session::{BackendSession, Packed};
+use engine::kill::Scope;
 use engine::numbers::NumberMap;
 use engine::pin::Pin;
 use engine::rights::PreparedChanges;
@@ -26,12 +27,13 @@ use crate::cluster::servers::{Server, Servers};
 use crate::config::Mode;
 use crate::dispatch::backend::Taint;
 use crate::dispatch::client::Client;
+use crate::dispatch::orders::KillOrder;
 use crate::pool::keys::Key;
 use crate::users::bequeathed::Bequest;
 use crate::worker::counters::Totals;
 
 /// The number of this form.
-pub(crate) const FORM: u32 = 4;
+pub(crate) const FORM: u32 = 5;
 
 /// A client at rest, with what it has sent that is still to be read.
 #[derive(Debug, Serialize, Deserialize)]
@@ -155,10 +157,37 @@ impl ServerDescription {
 }
 
 /// A client that has come, and is served as soon as it is this process's own.
+#[derive(Default)]
 pub(crate) struct Arrival {
+    /// `None`: what it needs here is still looked for, or it is about to be served.
+    pub(crate) arrived: Option<Arrived>,
+    /// Orders to kill it, which wait for that.
+    pub(crate) orders: Vec<KillOrder>,
+}
+
+pub(crate) struct Arrived {
     pub(crate) client: ClientDescription,
     pub(crate) socket: OwnedFd,
     pub(crate) backend_socket: Option<OwnedFd>,
+}
+
+/// What two Flifos tell each other of orders to kill whose victim the other one may have. A ticket is the sender's
+/// number of its own order.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) enum KillMessage {
+    Order { ticket: u64, victim: u32, scope: Scope, user: UserName },
+    Answer { ticket: u64, result: KillResult },
+}
+
+/// What the other process has found of a victim.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) enum KillResult {
+    Done,
+    NotOwner,
+    AtServer(ServerDescription, u32),
+    Unknown,
 }
 
 /// What a worker tells the other process.
@@ -186,6 +215,7 @@ pub(crate) enum Departure {
     Count(Totals),
     /// What statements have cost.
     Digests(Vec<Told>),
+    Kill(KillMessage),
     /// Nothing more comes.
     End,
 }

@@ -2,12 +2,13 @@
 //!
 //! A pooled victim's statement is killed by a backend of its own user ([`crate::dispatch::kill`]). A pass-through
 //! victim's password is not known here, so the order goes back and the killer's own backend carries it out with the
-//! server's number in it, and the server judges whether the killer may.
+//! server's number in it, and the server judges whether the killer may. A victim that is not here, or is on its way to
+//! the Flifo that takes over, is looked for in the Flifos that this one talks with ([`Place`]).
 
 use std::rc::Rc;
 
 use engine::intent::Ends;
-use engine::kill::{Kill, Scope};
+use engine::kill::{Kill, Neighbour, Place, Scope};
 use engine::session::facts::Facts;
 use wire::command::{Opcode, query_text_at};
 use wire::frame::{HEADER, put_joined, put_packet};
@@ -18,11 +19,12 @@ use crate::dispatch::admit;
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
+use crate::dispatch::description::{KillMessage, KillResult, ServerDescription};
 use crate::dispatch::kill;
-use crate::dispatch::orders::{KillAnswer, KillOrder, Outcome};
+use crate::dispatch::orders::{KillAnswer, KillOrder, Killer, Outcome};
 use crate::dispatch::pipeline;
 use crate::dispatch::states::ClientState;
-use crate::dispatch::worker::{Mail, Worker};
+use crate::dispatch::worker::{Mail, Shared, Worker};
 use crate::fault::{Fault, Kind};
 
 /// Carries out a command that kills a client by its Flifo id.
@@ -43,10 +45,10 @@ pub(crate) fn send_order(
         victim,
         scope,
         user: client.user.borrow().clone(),
-        killer: client.id,
-        killer_worker: worker.index,
+        killer: Killer::Client { id: client.id, worker: worker.index },
+        place: Place::Here,
     };
-    worker.shared.mail(worker.home_of(victim), Mail::Kill(order));
+    worker.shared.mail(worker.shared.home_of(victim), Mail::Kill(order));
 }
 
 /// What a command kills, and how, if it kills a client by its Flifo id.
@@ -66,20 +68,90 @@ pub(crate) fn read_process_kill(packet: &[u8]) -> Option<(Scope, u32)> {
 }
 
 /// Carries out an order whose victim belongs to this worker.
-pub(crate) fn obey(worker: &Rc<Worker>, order: &KillOrder) {
+pub(crate) fn obey(worker: &Rc<Worker>, order: KillOrder) {
     let victim = worker.clients.borrow().get(&order.victim).cloned();
-    let outcome = match victim {
-        None => Outcome::Refused(Fault::new(
-            Kind::UnknownThread,
-            format!("Unknown thread id: {}", order.victim),
-        )),
-        Some(victim) => kill(worker, &victim, order),
+    let is_here = |it: &Rc<Client>| {
+        let is_on_its_way = matches!(it.state(), ClientState::Departing | ClientState::Leaving);
+        order.place == Place::HereAtLast || !is_on_its_way
     };
-    let answer = KillAnswer { killer: order.killer, outcome };
-    worker.shared.mail(order.killer_worker, Mail::Killed(answer));
+    if let Some(victim) = victim.filter(is_here) {
+        let outcome = kill(worker, &victim, &order);
+        return answer(&worker.shared, &order, outcome);
+    }
+    if let Some(arrival) = worker.arrivals.borrow_mut().get_mut(&order.victim) {
+        return arrival.orders.push(order);
+    }
+    look_further(&worker.shared, order);
 }
 
-pub(crate) fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &KillOrder) -> Outcome {
+/// The victim is not where it was looked for.
+pub(crate) fn look_further(shared: &Shared, mut order: KillOrder) {
+    while let Some(place) = order.place.next(order.killer.neighbour()) {
+        order.place = place;
+        let Place::At(neighbour) = place else {
+            return shared.mail(shared.home_of(order.victim), Mail::Kill(order));
+        };
+        match shared.neighbours.ask(neighbour, order) {
+            Ok(()) => return,
+            Err(back) => order = back,
+        }
+    }
+    answer(shared, &order, Outcome::Unknown);
+}
+
+/// Another Flifo has an order, or an answer.
+pub(crate) fn hear(shared: &Shared, neighbour: Neighbour, message: KillMessage) {
+    match message {
+        KillMessage::Order { ticket, victim, scope, user } => {
+            let killer = Killer::Other(neighbour, ticket);
+            let order = KillOrder { victim, scope, user, killer, place: Place::Here };
+            shared.mail(shared.home_of(victim), Mail::Kill(order));
+        }
+        KillMessage::Answer { ticket, result } => {
+            let Some(order) = shared.neighbours.answered(neighbour, ticket) else { return };
+            match result {
+                KillResult::Done => answer(shared, &order, Outcome::Done),
+                KillResult::NotOwner => answer(shared, &order, Outcome::NotOwner),
+                KillResult::Unknown => look_further(shared, order),
+                KillResult::AtServer(server, id) => {
+                    let found = server.find(&shared.cluster.servers);
+                    let outcome =
+                        found.map_or(Outcome::Unknown, |server| Outcome::AtServer(server.id, id));
+                    answer(shared, &order, outcome);
+                }
+            }
+        }
+    }
+}
+
+/// The talk with another Flifo has ended: what it has not answered is looked for elsewhere.
+pub(crate) fn part(shared: &Shared, neighbour: Neighbour) {
+    let orders = shared.neighbours.part(neighbour);
+    orders.into_iter().for_each(|order| look_further(shared, order));
+}
+
+fn answer(shared: &Shared, order: &KillOrder, outcome: Outcome) {
+    let victim = order.victim;
+    match order.killer {
+        Killer::Client { id: killer, worker } => {
+            shared.mail(worker, Mail::Killed(KillAnswer { killer, victim, outcome }));
+        }
+        Killer::Other(neighbour, ticket) => {
+            let result = match outcome {
+                Outcome::Done | Outcome::Itself(_) => KillResult::Done,
+                Outcome::NotOwner => KillResult::NotOwner,
+                Outcome::Unknown => KillResult::Unknown,
+                Outcome::AtServer(server, id) => {
+                    let servers = &shared.cluster.servers;
+                    KillResult::AtServer(ServerDescription::of(servers.get(server)), id)
+                }
+            };
+            shared.neighbours.answer(neighbour, KillMessage::Answer { ticket, result });
+        }
+    }
+}
+
+fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &KillOrder) -> Outcome {
     if !victim.has_key() {
         return match victim.backend() {
             Some(backend) => Outcome::AtServer(backend.server, backend.thread_id),
@@ -87,10 +159,9 @@ pub(crate) fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &KillOrder) 
         };
     }
     if *victim.user.borrow() != order.user {
-        let message = format!("You are not owner of thread {}", order.victim);
-        return Outcome::Refused(Fault::new(Kind::NotOwner, message));
+        return Outcome::NotOwner;
     }
-    if order.victim == order.killer {
+    if matches!(order.killer, Killer::Client { id, .. } if id == order.victim) {
         return Outcome::Itself(order.scope);
     }
     match order.scope {
@@ -153,7 +224,16 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: KillAnswer) {
             put_packet(&mut out, killer.take_sequence(), &payload);
             killer.write_last(&out);
         }
-        Outcome::Refused(fault) => {
+        Outcome::NotOwner | Outcome::Unknown => {
+            let fault = match answer.outcome {
+                Outcome::NotOwner => Fault::new(
+                    Kind::NotOwner,
+                    format!("You are not owner of thread {}", answer.victim),
+                ),
+                _ => {
+                    Fault::new(Kind::UnknownThread, format!("Unknown thread id: {}", answer.victim))
+                }
+            };
             answer::note_kill(worker, &killer, &mut command);
             answer::refuse(worker, &killer, command, &fault);
         }

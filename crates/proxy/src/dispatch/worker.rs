@@ -40,6 +40,7 @@ use crate::dispatch::hits::WorkerRules;
 use crate::dispatch::in_flight::Settled;
 use crate::dispatch::local::Local;
 use crate::dispatch::memory::Memory;
+use crate::dispatch::neighbours::Neighbours;
 use crate::dispatch::orders;
 use crate::dispatch::tally::Tally;
 use crate::dispatch::traffic::{self, ServerTraffic};
@@ -90,6 +91,8 @@ pub(crate) struct Shared {
     pub(crate) guesses: Mutex<Guesses>,
     /// Views and triggers that do what no server reports.
     pub(crate) hidden: Hidden,
+    /// The Flifos before and after this one, while they talk.
+    pub(crate) neighbours: Neighbours,
     rules: RwLock<Arc<Rules>>,
     tls: RwLock<Arc<Tls>>,
     pub(crate) rsa: crate::users::rsa::RsaKey,
@@ -192,6 +195,7 @@ impl Shared {
             given: Given::default(),
             guesses: Mutex::default(),
             hidden: Hidden::default(),
+            neighbours: Neighbours::default(),
             rules: RwLock::new(Arc::new(rules)),
             tls: RwLock::new(Arc::new(tls)),
             mailboxes,
@@ -260,6 +264,11 @@ impl Shared {
         for worker in 0..self.mailboxes.len() {
             self.mail(worker, mail());
         }
+    }
+
+    /// The worker that a client of this id belongs to.
+    pub(crate) fn home_of(&self, client: u32) -> usize {
+        (client.saturating_sub(FIRST_CLIENT_ID) as usize) % self.mailboxes.len()
     }
 
     /// Asks the other workers for something.
@@ -520,11 +529,6 @@ impl Worker {
                 return id;
             }
         }
-    }
-
-    /// The worker that a client of this id belongs to.
-    pub(crate) fn home_of(&self, client: u32) -> usize {
-        ((client - FIRST_CLIENT_ID) as usize) % self.shared.mailboxes.len()
     }
 
     /// What this worker has of a server.

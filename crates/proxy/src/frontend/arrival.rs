@@ -21,8 +21,9 @@ use crate::dispatch::backend::Backend;
 use crate::dispatch::backend_task;
 use crate::dispatch::client::{Client, Login, Pinned};
 use crate::dispatch::description::{
-    Arrival, BackendDescription, ClientDescription, IdleDescription, KeyDescription,
+    Arrival, Arrived, BackendDescription, ClientDescription, IdleDescription, KeyDescription,
 };
+use crate::dispatch::kill_orders;
 use crate::dispatch::rights;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
@@ -40,6 +41,10 @@ pub(crate) enum NoArrival {
     Description(#[from] serde_json::Error),
     #[error("its sockets did not come with it")]
     Sockets,
+    #[error("a client of this Flifo has its number")]
+    Number,
+    #[error("the Flifo before keeps it")]
+    Kept,
     #[error("the configuration names its server no longer")]
     Server,
     #[error(
@@ -48,6 +53,16 @@ pub(crate) enum NoArrival {
     User,
     #[error("there are too many different combinations of user, capabilities and collation")]
     Key,
+}
+
+/// A client comes: orders to kill it wait for it from now on.
+pub(crate) fn announce(worker: &Worker, id: u32) -> Result<(), NoArrival> {
+    let (clients, mut arrivals) = (worker.clients.borrow(), worker.arrivals.borrow_mut());
+    if clients.contains_key(&id) || arrivals.contains_key(&id) {
+        return Err(NoArrival::Number);
+    }
+    arrivals.insert(id, Arrival::default());
+    Ok(())
 }
 
 /// Reads a client's description, and keeps the client until it is this process's own.
@@ -72,17 +87,18 @@ pub(crate) async fn expect(
         let (_, user) = find_key(worker, key).await?;
         hidden::begin(worker, key.user(), &user).await;
     }
-    let arrival = Arrival { client, socket, backend_socket };
-    worker.arrivals.borrow_mut().insert(arrival.client.id, arrival);
+    let mut arrivals = worker.arrivals.borrow_mut();
+    let arrival = arrivals.get_mut(&client.id).ok_or(NoArrival::Kept)?;
+    arrival.arrived = Some(Arrived { client, socket, backend_socket });
     Ok(())
 }
 
 /// The client is this process's own from now on.
 pub(crate) fn take(worker: &Rc<Worker>, id: u32) {
-    let arrival = worker.arrivals.borrow_mut().remove(&id);
-    if let Some(arrival) = arrival {
+    let arrived = worker.arrivals.borrow_mut().get_mut(&id).and_then(|it| it.arrived.take());
+    if let Some(arrived) = arrived {
         let worker = Rc::clone(worker);
-        tokio::task::spawn_local(async move { settle(worker, arrival).await });
+        tokio::task::spawn_local(async move { settle(worker, arrived).await });
     }
 }
 
@@ -94,7 +110,15 @@ pub(crate) fn take_all(worker: &Rc<Worker>) {
 
 /// The process before lives, and keeps what it has not said to be this one's own.
 pub(crate) fn forget_all(worker: &Rc<Worker>) {
-    worker.arrivals.take();
+    let ids: Vec<_> = worker.arrivals.borrow().keys().copied().collect();
+    ids.into_iter().for_each(|id| forget(worker, id));
+}
+
+/// Nothing is expected of this client any more: it is served here, or not at all. Orders to kill it are carried out.
+pub(crate) fn forget(worker: &Rc<Worker>, id: u32) {
+    let arrival = worker.arrivals.borrow_mut().remove(&id);
+    let orders = arrival.map(|it| it.orders).unwrap_or_default();
+    orders.into_iter().for_each(|order| kill_orders::obey(worker, order));
 }
 
 /// The key that an arrival's clients and backends have here, and whose it is.
@@ -124,8 +148,8 @@ async fn find_user(worker: &Worker, name: &UserName) -> Option<Arc<User>> {
 }
 
 /// Serves a client that has come.
-async fn settle(worker: Rc<Worker>, arrival: Arrival) {
-    let Arrival { client: described, socket, backend_socket } = arrival;
+async fn settle(worker: Rc<Worker>, arrived: Arrived) {
+    let Arrived { client: described, socket, backend_socket } = arrived;
     let key = match &described.key {
         // It was found before.
         Some(key) => match find_key(&worker, key).await {
@@ -134,14 +158,19 @@ async fn settle(worker: Rc<Worker>, arrival: Arrival) {
                 Some((id, user))
             }
             Err(error) => {
-                return tracing::warn!(client = described.id, %error, "a client was lost");
+                tracing::warn!(client = described.id, %error, "a client was lost");
+                return forget(&worker, described.id);
             }
         },
         None => None,
     };
     worker.shared.clients.fetch_add(1, Ordering::Relaxed);
     worker.shared.add_load(worker.index);
+    let id = described.id;
     let client = client(&worker, described, socket, backend_socket, key.as_ref());
+    let here = Rc::clone(&worker);
+    // After the client's task has read what came with it: a statement of that may be the one to kill.
+    tokio::task::spawn_local(async move { forget(&here, id) });
     admit::work_off(&worker);
     match client {
         Ok(client) => client_task::serve(Rc::clone(&worker), client).await,

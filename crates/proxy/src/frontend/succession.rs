@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::kill::FIRST_CLIENT_ID;
+use engine::kill::{FIRST_CLIENT_ID, Neighbour};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sys::identity::Watched;
@@ -21,9 +21,10 @@ use sys::passing::{Delivery, Passage};
 use view::digests::Told;
 use wire::auth::Secret;
 
-use crate::dispatch::description::{Departure, FORM, Reception};
+use crate::dispatch::description::{Departure, FORM, KillMessage, Reception};
+use crate::dispatch::kill_orders;
 use crate::dispatch::worker::{Shared, Worker};
-use crate::frontend::arrival;
+use crate::frontend::arrival::{self, NoArrival};
 use crate::users::bequeathed::Bequest;
 use crate::worker::counters::Totals;
 use crate::worker::listening::ListeningSocket;
@@ -78,12 +79,14 @@ enum Kind {
     Count,
     /// What statements have cost there.
     Digests,
+    /// An order to kill a client that the other one may have, or what has come of one.
+    Kill,
     /// All that the old one had is gone.
     End,
 }
 
 impl Kind {
-    const ALL: [(Self, u8); 12] = [
+    const ALL: [(Self, u8); 13] = [
         (Self::Greeting, b'H'),
         (Self::Ready, b'R'),
         (Self::Go, b'G'),
@@ -95,6 +98,7 @@ impl Kind {
         (Self::Refused, b'N'),
         (Self::Count, b'S'),
         (Self::Digests, b'D'),
+        (Self::Kill, b'K'),
         (Self::End, b'E'),
     ];
 }
@@ -180,6 +184,10 @@ impl Conversation {
         }
     }
 
+    fn tell_of_kill(&self, message: &KillMessage) -> Result<(), SuccessionError> {
+        Ok(self.0.send(&Head::new(Kind::Kill).frame(&serde_json::to_vec(message)?), &[])?)
+    }
+
     /// Nothing goes either way any more.
     pub(crate) fn close(&self) {
         self.0.close();
@@ -257,15 +265,17 @@ impl Conversation {
                     let frame = Head::new(Kind::Digests).frame(&serde_json::to_vec(&told)?);
                     self.0.send(&frame, &[])?;
                 }
+                Departure::Kill(message) => self.tell_of_kill(&message)?,
                 Departure::End => return self.say(Kind::End),
             }
         }
         Ok(())
     }
 
-    /// Hears what the new one says of each client, until it ends.
+    /// Hears what the new one says of each client, and orders to kill, until it ends.
     pub(crate) fn hear_receptions(
         &self,
+        shared: &Shared,
         mut hear: impl FnMut(usize, u32, Reception, &str),
     ) -> Silence {
         while let Ok(Some(message)) = self.0.receive() {
@@ -273,6 +283,13 @@ impl Conversation {
             let verdict = match head.kind {
                 Kind::Taken => Reception::Taken,
                 Kind::Refused => Reception::Refused,
+                Kind::Kill => match self::body(&message.bytes) {
+                    Ok(message) => {
+                        kill_orders::hear(shared, Neighbour::After, message);
+                        continue;
+                    }
+                    Err(_) => return Silence::Confused,
+                },
                 _ => return Silence::Confused,
             };
             hear(head.worker as usize, head.client, verdict, &String::from_utf8_lossy(body));
@@ -363,17 +380,30 @@ impl Predecessor {
         shared.arrive(true);
         let Self { conversation, greeting, .. } = self;
         let conversation = Arc::new(conversation);
+        let talk = Arc::clone(&conversation);
+        // If it is gone, this thread is told so.
+        let tell = move |message| drop(talk.tell_of_kill(&message));
+        shared.neighbours.join(Neighbour::Before, Arc::new(tell));
         let mut taken = 0_u64;
         let end = loop {
             // What is under way is whose?
             let Ok(Some(Delivery { bytes, files })) = conversation.0.receive() else { break true };
             let Some((head, body)) = Head::read(&bytes) else { break false };
             match head.kind {
+                Kind::Kill => match self::body(&bytes) {
+                    Ok(message) => kill_orders::hear(shared, Neighbour::Before, message),
+                    Err(_) => break false,
+                },
                 Kind::Client | Kind::Backend => {
                     let (description, talk) = (body.to_vec(), Arc::clone(&conversation));
                     shared.have_done(home(shared, &greeting, head), move |worker| {
                         let worker = Rc::clone(worker);
-                        tokio::task::spawn_local(receive(worker, talk, head, description, files));
+                        let announced = match head.kind {
+                            Kind::Client => arrival::announce(&worker, head.client),
+                            _ => Ok(()),
+                        };
+                        let coming = Coming { head, announced, description, files };
+                        tokio::task::spawn_local(receive(worker, talk, coming));
                     });
                 }
                 Kind::Yours => {
@@ -405,6 +435,7 @@ impl Predecessor {
         for worker in 0..shared.worker_count() {
             shared.have_done(worker, if end { arrival::take_all } else { arrival::forget_all });
         }
+        kill_orders::part(shared, Neighbour::Before);
         shared.arrive(false);
         shared.bequeathed.forget();
         let (pid, clients) = (greeting.pid, taken);
@@ -422,21 +453,28 @@ fn home(shared: &Shared, before: &Greeting, head: Head) -> usize {
     }
 }
 
-/// Deals with a client or a backend that comes.
-async fn receive(
-    worker: Rc<Worker>,
-    conversation: Arc<Conversation>,
+/// A client or a backend that comes.
+struct Coming {
     head: Head,
+    announced: Result<(), NoArrival>,
     description: Vec<u8>,
     files: Vec<OwnedFd>,
-) {
+}
+
+async fn receive(worker: Rc<Worker>, conversation: Arc<Conversation>, coming: Coming) {
+    let Coming { head, announced, description, files } = coming;
     if head.kind == Kind::Backend {
         if let Err(why) = arrival::store(&worker, &description, files).await {
             tracing::debug!(%why, "an idle backend connection was not taken over");
         }
         return;
     }
-    let expected = arrival::expect(&worker, &description, files).await;
+    let expected = match announced {
+        Ok(()) => arrival::expect(&worker, &description, files)
+            .await
+            .inspect_err(|_| arrival::forget(&worker, head.client)),
+        Err(why) => Err(why),
+    };
     let (kind, why) = match &expected {
         Ok(()) => (Kind::Taken, String::new()),
         Err(why) => (Kind::Refused, why.to_string()),

@@ -123,7 +123,7 @@ pub(crate) fn open_mail(worker: &Rc<Worker>, mail: Mail) {
             supply::take_back_idle(worker, server);
         }
         Mail::Backend(parcel) => backend_task::arrive(worker, *parcel),
-        Mail::Kill(order) => kill_orders::obey(worker, &order),
+        Mail::Kill(order) => kill_orders::obey(worker, order),
         Mail::Resume(client) => {
             let client = worker.clients.borrow().get(&client).cloned();
             if let Some(client) = client {

@@ -313,3 +313,63 @@ fn where_the_old_one_is_killed_the_new_one_goes_on() {
         assert!(next.lives());
     });
 }
+
+#[track_caller]
+fn code(answer: Result<Vec<Vec<String>>, Problem>) -> u16 {
+    match answer {
+        Err(Problem::Refused { code, .. }) => code,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A client whose statement runs for long. What became of that, its thread tells.
+fn sleeper(scene: &Scene, user: &str) -> (String, thread::JoinHandle<u16>) {
+    let mut client = scene.client(user).expect("a login");
+    let id = one(&mut client, "SELECT CONNECTION_ID()");
+    (id, thread::spawn(move || code(client.query("SELECT SLEEP(1000), 'sleeps'"))))
+}
+
+#[test]
+fn a_client_is_killed_in_whichever_flifo_it_is() {
+    let mut scene = Scene::start("workers = 2");
+    let sleepers = ["app", "app", "report"].map(|user| sleeper(&scene, user));
+    let sleep = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'";
+    wait_for("them to sleep", || scene.server.sql(sleep).unwrap().trim() == "3");
+    // TLS keeps it in the old one.
+    let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: scene.flifo.port() };
+    let mut stays = Client::builder(address, "app", "app's").schema("s").tls().connect().unwrap();
+    let mut goes = scene.client("app").expect("a login");
+    let mut other = scene.client("report").expect("a login");
+    let (next, left) = scene.upgrade();
+    assert_eq!(left, 4);
+    let mut new = scene.client("app").expect("a login");
+    let [(by_new, queried), (by_moved, ended), (passed, served)] = sleepers;
+    // The other user is judged by the old Flifo, and a number that no client has is looked for in both.
+    assert_eq!(code(other.query(&format!("KILL QUERY {by_new}"))), 1095);
+    for client in [&mut new, &mut stays] {
+        assert_eq!(code(client.query("KILL 4294967290")), 1094);
+    }
+    new.query(&format!("KILL QUERY {by_new}")).expect("it is found in the old one");
+    assert_eq!(queried.join().unwrap(), 1317);
+    goes.query(&format!("KILL QUERY {by_moved}")).expect("it is found in the old one");
+    assert_eq!(ended.join().unwrap(), 1317);
+    // The server judges, and knows it by another number.
+    new.query(&format!("KILL QUERY {passed}")).expect("its user has the right");
+    assert_eq!(served.join().unwrap(), 1317);
+    // From the old one to the new one.
+    let id = one(&mut goes, "SELECT CONNECTION_ID()");
+    stays.query(&format!("KILL {id}")).expect("it is found in the new one");
+    assert!(goes.query("SELECT 1").is_err());
+    let id = one(&mut other, "SELECT CONNECTION_ID()");
+    stays.query(&format!("KILL {id}")).expect("the server lets its user");
+    assert!(other.query("SELECT 1").is_err());
+    // What was asked of a Flifo that ends is answered all the same.
+    scene.flifo.signal(Signal::STOP);
+    let asks = thread::spawn(move || code(new.query("KILL 4294967290")));
+    let mut more = scene.client("app").expect("the new one serves");
+    more.query("SELECT 1").expect("no other client waits");
+    scene.flifo.signal(Signal::KILL);
+    assert_eq!(asks.join().unwrap(), 1094);
+    wait_for("it to end", || scene.has_ended());
+    assert!(next.lives());
+}
