@@ -14,7 +14,7 @@ use wire::text::Lexed;
 use super::Outside;
 use super::survey::Surveyed;
 use crate::config::Plan;
-use crate::dispatch::hits::week_minutes_at;
+use crate::dispatch::ruled::hits::week_minutes_at;
 
 pub(super) const RULES: &[Column] = &[
     text("name"),

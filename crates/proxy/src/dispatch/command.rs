@@ -18,7 +18,7 @@ use view::digests::Place;
 
 use crate::cluster::members::ClusterId;
 use crate::cluster::servers::ServerId;
-use crate::dispatch::hits::{RuleWay, Ruled};
+use crate::dispatch::ruled::hits::{RuleWay, Ruled};
 use crate::records::Noted;
 
 #[derive(Default)]

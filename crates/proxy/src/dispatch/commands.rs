@@ -42,7 +42,7 @@ use crate::dispatch::pins;
 use crate::dispatch::prepared;
 use crate::dispatch::query_rewrite::{self, QueryPacket};
 use crate::dispatch::reset_connection;
-use crate::dispatch::rule_waits::AfterRules;
+use crate::dispatch::ruled::waits::AfterRules;
 use crate::dispatch::ruled::{self, Comes};
 use crate::dispatch::states::ClientState;
 use crate::dispatch::wanted;

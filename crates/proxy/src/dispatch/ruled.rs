@@ -6,6 +6,10 @@
 //! without rules, a statement costs one look at that; nothing is done to a text that would change how many values are
 //! bound to it; a client in a transaction neither waits nor moves.
 
+pub(crate) mod hits;
+pub(crate) mod rows;
+pub(crate) mod waits;
+
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,13 +23,12 @@ use engine::statement::rule::{RatePer, RuleAnswer, RuleRate, RuleRoute};
 use engine::statement::rules::{Moment, ReadyRule, Rules, SessionFacts};
 use wire::text::Text;
 
+use self::hits::{RuleWay, Ruled, joined};
+use self::waits::{AfterRules, carry};
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
-use crate::dispatch::hits::{RuleWay, Ruled, joined};
 use crate::dispatch::query_rewrite::QueryPacket;
-use crate::dispatch::rule_waits::{self, AfterRules, carry};
-use crate::dispatch::ruled_rows;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
@@ -54,7 +57,7 @@ pub(crate) fn see_text(
         let command = carry(command, carried);
         return match comes {
             Comes::ToBePrepared => AfterRules::GoesOn(command),
-            _ => rule_waits::enter_rooms(worker, client, command, query.packet()),
+            _ => waits::enter_rooms(worker, client, command, query.packet()),
         };
     }
     let Some((rules, hit)) = judge(worker, client, digest, Some(query.text())) else {
@@ -103,7 +106,7 @@ pub(crate) fn see_text(
         return AfterRules::GoesOn(carry(command, ruled));
     }
     let delay = delay(&rules, &ruled);
-    rule_waits::delay(worker, client, command, ruled, delay, query.packet())
+    waits::delay(worker, client, command, ruled, delay, query.packet())
 }
 
 /// Rules look at the execution of a prepared statement, of which this is the text as it was prepared.
@@ -116,7 +119,7 @@ pub(crate) fn see_execute(
     text: Text<'_>,
 ) -> AfterRules {
     if let Some(carried) = worker.ruled.carried.take() {
-        return rule_waits::enter_rooms(worker, client, carry(command, carried), packet);
+        return waits::enter_rooms(worker, client, carry(command, carried), packet);
     }
     let Some((rules, hit)) = judge(worker, client, digest, Some(text)) else {
         return AfterRules::GoesOn(command);
@@ -124,7 +127,7 @@ pub(crate) fn see_execute(
     match begin(worker, client, &rules, &hit, digest, Comes::Prepared) {
         Ok(ruled) => {
             let delay = delay(&rules, &ruled);
-            rule_waits::delay(worker, client, command, ruled, delay, packet)
+            waits::delay(worker, client, command, ruled, delay, packet)
         }
         Err(fault) => {
             answer::refuse(worker, client, command, &fault);
@@ -355,6 +358,6 @@ fn answer_here(worker: &Rc<Worker>, client: &Client, command: Box<Command>, give
     answer::clear(worker, client);
     match given {
         RuleAnswer::Ok => answer::ok(client, command),
-        RuleAnswer::Rows { columns, rows } => ruled_rows::answer(client, command, columns, rows),
+        RuleAnswer::Rows { columns, rows } => rows::answer(client, command, columns, rows),
     }
 }

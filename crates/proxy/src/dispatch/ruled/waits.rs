@@ -1,7 +1,7 @@
 //! Commands that rules have wait: for a time, or until fewer of their kind run.
 //!
 //! A command that waits is read again when it may go on; what rules have said of it stays with it
-//! ([`crate::dispatch::hits`]). Invariants: a client that may hold locks does not wait; places are taken in the order of
+//! ([`crate::dispatch::ruled::hits`]). Invariants: a client that may hold locks does not wait; places are taken in the order of
 //! the rules, so that no two commands wait for each other; a place that is left goes to the first command in line.
 
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use engine::statement::room::{RuleRoom, RuleWaiter};
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
-use crate::dispatch::hits::{PassOn, Permit, Ruled, Timer};
+use crate::dispatch::ruled::hits::{PassOn, Permit, Ruled, Timer};
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 
