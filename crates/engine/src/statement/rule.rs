@@ -3,8 +3,11 @@
 //! Plain values, as a configuration gives them; [`super::rules`] makes of them what is asked for each statement.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::firewall::FirewallMode;
 use super::kind::StatementKind;
 use super::template::Template;
 use super::window::TimeWindow;
@@ -134,6 +137,17 @@ pub struct RuleActs {
     pub delay: Option<Duration>,
     /// So many at once.
     pub at_once: Option<u32>,
+    pub firewall: Option<RuleFirewall>,
+}
+
+/// Statements of a known form pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleFirewall {
+    pub mode: FirewallMode,
+    /// Where their forms are kept.
+    pub file: PathBuf,
+    /// Those that stand there.
+    pub forms: Arc<[String]>,
 }
 
 /// The error that a client is told.
@@ -196,6 +210,12 @@ impl RuleActs {
         self.refuse.is_some() || self.answer.is_some() || self.route.is_some()
     }
 
+    /// Whether it may refuse a statement for what it is: then it refuses what cannot be read, too.
+    pub fn refuses(&self) -> bool {
+        let protects = |it: &RuleFirewall| it.mode == FirewallMode::Protect;
+        self.refuse.is_some() || self.firewall.as_ref().is_some_and(protects)
+    }
+
     pub const fn edits(&self) -> bool {
         self.rewrite.is_some()
             || self.replace.is_some()
@@ -217,6 +237,7 @@ impl RuleActs {
             ("rate", self.rate.is_some()),
             ("delay", self.delay.is_some()),
             ("at_once", self.at_once.is_some()),
+            ("firewall", self.firewall.is_some()),
         ];
         acts.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
     }

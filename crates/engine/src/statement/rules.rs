@@ -13,6 +13,7 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::bucket::Buckets;
 use super::edit::Edit;
+use super::firewall::{Firewall, FirewallMode};
 use super::room::RuleRoom;
 use super::rule::{Condition, Rule, RuleRate, Then};
 use super::window::WeekMinute;
@@ -37,6 +38,8 @@ pub struct ReadyRule {
     pub counts: Arc<RuleCounts>,
     buckets: Arc<Mutex<Buckets>>,
     pub room: Arc<RuleRoom>,
+    /// What its firewall knows.
+    pub firewall: Arc<Firewall>,
     /// What must hold, each by the name of a configuration.
     pub(super) conditions: Vec<(&'static str, Node)>,
     pub(super) label: Option<usize>,
@@ -176,12 +179,17 @@ impl Rules {
             let counts = before.map(|it| Arc::clone(&it.counts));
             let buckets = before.map(|it| Arc::clone(&it.buckets));
             let room = before.map(|it| Arc::clone(&it.room));
+            let firewall = before.map(|it| Arc::clone(&it.firewall)).unwrap_or_default();
+            if let Some(ruled) = &rule.acts.firewall {
+                firewall.know(&ruled.forms, ruled.mode == FirewallMode::Learn);
+            }
             ready.push(ReadyRule {
                 rule: rule.clone(),
                 edits: edits(rule)?,
                 counts: counts.unwrap_or_default(),
                 buckets: buckets.unwrap_or_default(),
                 room: room.unwrap_or_default(),
+                firewall,
                 conditions,
                 label: rule.label.as_ref().map(&mut label_of),
                 leads,
@@ -264,7 +272,7 @@ impl Rules {
             }
             let is_hit = match judge(at, ready) {
                 Truth::Yes => true,
-                Truth::Unsure => ready.rule.acts.refuse.is_some(),
+                Truth::Unsure => ready.rule.acts.refuses(),
                 Truth::No => false,
             };
             if !is_hit || !ready.takes_turn() {

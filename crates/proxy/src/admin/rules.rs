@@ -58,6 +58,62 @@ pub(super) fn rules(outside: &Outside, _: &Surveyed, table: &mut Table) {
     }
 }
 
+pub(super) const FIREWALLS: &[Column] =
+    &[text("rule"), text("mode"), text("file"), count("forms"), count("strangers")];
+
+pub(super) const FIREWALLS_NARROW: &[Narrow] =
+    &[cut("rule", 32), plain("mode"), cut("file", 50), plain("forms"), plain("strangers")];
+
+pub(super) fn firewalls(outside: &Outside, _: &Surveyed, table: &mut Table) {
+    for ready in outside.shared.rules().iter() {
+        let Some(firewall) = &ready.rule.acts.firewall else { continue };
+        table.add([
+            ready.rule.name.clone().into(),
+            firewall.mode.name().into(),
+            firewall.file.display().to_string().into(),
+            Value::Count(ready.firewall.len() as u64),
+            Value::Count(ready.firewall.strangers().len() as u64),
+        ]);
+    }
+}
+
+pub(super) const STRANGERS: &[Column] = &[
+    text("rule"),
+    text("user"),
+    count("times"),
+    real("first_seconds"),
+    real("last_seconds"),
+    text("sign"),
+    text("form"),
+];
+
+pub(super) const STRANGERS_NARROW: &[Narrow] = &[
+    cut("rule", 16),
+    cut("user", 12),
+    plain("times"),
+    shown("last", "last_seconds", Form::Seconds),
+    cut("sign", 28),
+    cut("form", 40),
+];
+
+pub(super) fn strangers(outside: &Outside, _: &Surveyed, table: &mut Table) {
+    let now = Instant::now();
+    for ready in outside.shared.rules().iter() {
+        for (form, stranger) in ready.firewall.strangers() {
+            let before = |at| now.saturating_duration_since(at).as_secs_f64().into();
+            table.add([
+                ready.rule.name.clone().into(),
+                stranger.user.into(),
+                Value::Count(stranger.times),
+                before(stranger.first),
+                before(stranger.last),
+                stranger.sign.map(|sign| sign.told()).into(),
+                form.into(),
+            ]);
+        }
+    }
+}
+
 /// Where a rule goes on, as a configuration writes it.
 fn then(rule: &Rule) -> String {
     match &rule.then {
@@ -156,7 +212,13 @@ fn explained(rules: &Rules, asked: &RulesAsked) -> Result<Vec<ExplainedStatement
                 .map(|(ready, why)| ExplainedRule {
                     rule: ready.rule.name.clone(),
                     is_hit: why.is_hit(),
-                    why: why.text(),
+                    why: match ready.rule.acts.firewall.as_ref().filter(|_| why.is_hit()) {
+                        None => why.text(),
+                        Some(_) => match ready.firewall.objects(text) {
+                            None => format!("{}: its form is known", why.text()),
+                            Some(objection) => format!("{}: {objection}", why.text()),
+                        },
+                    },
                     acts: ready.rule.acts.names().join(", "),
                     then: then(&ready.rule),
                 })

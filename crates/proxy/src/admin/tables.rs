@@ -57,7 +57,7 @@ pub(super) const DIGESTS: Want = Want { digests: true, ..NUMBERS };
 pub(super) const BACKENDS: Want = Want { backends: true, ..NUMBERS };
 
 /// All tables.
-pub(super) static SHOWN: [Shown; 22] = [
+pub(super) static SHOWN: [Shown; 24] = [
     Shown {
         name: "servers",
         help: "servers, their states, and how much of them is in use",
@@ -352,6 +352,22 @@ pub(super) static SHOWN: [Shown; 22] = [
         columns: rules::RULES,
         narrow: rules::NARROW,
         fill: rules::rules,
+    },
+    Shown {
+        name: "firewalls",
+        help: "what rules' firewalls know of statements (rules.firewall)",
+        want: NUMBERS,
+        columns: rules::FIREWALLS,
+        narrow: rules::FIREWALLS_NARROW,
+        fill: rules::firewalls,
+    },
+    Shown {
+        name: "strangers",
+        help: "forms of statements that came and that no firewall knows",
+        want: NUMBERS,
+        columns: rules::STRANGERS,
+        narrow: rules::STRANGERS_NARROW,
+        fill: rules::strangers,
     },
     Shown {
         name: "listeners",

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use backend::tls::TlsError;
+use engine::statement::firewall::{FORMS_MAX, FirewallMode};
 use wire::auth::Secret;
 use zeroize::Zeroizing;
 
@@ -39,9 +40,45 @@ pub(super) fn read(path: &Path) -> Result<String, Problem> {
 pub(super) fn look(reading: &mut Reading<'_>) {
     passwords(reading);
     certificates(reading);
+    firewalls(reading);
     marks(reading);
     log_files(reading);
 }
+
+/// Reads the forms of statements that firewalls know.
+fn firewalls(reading: &mut Reading<'_>) {
+    let Reading { plan, rules: places, report, .. } = reading;
+    for (rule, place) in plan.rules.iter_mut().zip(places.iter()) {
+        let Some(firewall) = &mut rule.acts.firewall else { continue };
+        let option = "rules.firewall.file";
+        let path = firewall.file.display();
+        let message = match read_at_most(&firewall.file, FORMS_SIZE_MAX) {
+            Ok(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+                firewall.forms = lines.map(str::to_owned).collect();
+                if firewall.forms.len() <= FORMS_MAX {
+                    continue;
+                }
+                format!("{path} has more than {FORMS_MAX} forms of statements")
+            }
+            // It is made with the first form that is learnt.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && firewall.mode == FirewallMode::Learn =>
+            {
+                continue;
+            }
+            Err(error) => {
+                format!("{path} cannot be read: {error}; mode = \"learn\" writes such a file")
+            }
+        };
+        report.error(&place.of("firewall"), Some(option.to_owned()), message);
+    }
+}
+
+/// A longer file of forms is not read.
+const FORMS_SIZE_MAX: u64 = 64 << 20;
 
 /// Marks what is in the files of certificates and keys, to be told when it is another one.
 fn marks(reading: &mut Reading<'_>) {

@@ -20,6 +20,7 @@ use engine::cluster::Group;
 use engine::init_connect::InitConnect;
 use engine::limit::Rhythm;
 use engine::placement::{Policy, Remedy};
+use engine::statement::firewall::FirewallMode;
 use engine::statement::rule::Rule;
 use engine::time_limits::{AllLimits, Bound, TimeBounds, TimeLimits};
 use sys::cpus::Cpus;
@@ -680,12 +681,20 @@ impl Plan {
         all.into_iter().filter_map(|(option, file)| Some((option, file?)))
     }
 
+    /// The files of firewalls, and whether they are learnt into.
+    pub(crate) fn firewalls(&self) -> impl Iterator<Item = (&Path, bool)> {
+        let firewalls = self.rules.iter().filter_map(|rule| rule.acts.firewall.as_ref());
+        firewalls.map(|it| (&*it.file, it.mode == FirewallMode::Learn))
+    }
+
     /// All files that are read because an option names them.
     pub(crate) fn named_files(&self) -> impl Iterator<Item = &Path> {
         let passwords = self.users.iter().map(|user| &user.password_file);
         let of_clusters = self.clusters.iter().map(|it| &it.options.checks.password_file);
         let passwords = passwords.chain([&self.checks.password_file]).chain(of_clusters);
         let own = self.tls_files().map(|(_, file)| file).chain(self.cluster_files());
+        let own =
+            own.chain(self.firewalls().filter_map(|(file, learns)| (!learns).then_some(file)));
         own.chain(passwords.filter_map(|it| it.as_deref()))
     }
 

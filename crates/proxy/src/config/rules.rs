@@ -33,7 +33,7 @@ pub(super) struct RuleOrigins {
 }
 
 impl RuleOrigins {
-    fn of(&self, part: &str) -> Origin {
+    pub(super) fn of(&self, part: &str) -> Origin {
         self.parts.get(part).or(self.whole.as_ref()).cloned().unwrap_or(Origin::Whole)
     }
 }
@@ -81,6 +81,11 @@ const KEYS: &[(&str, &str)] = &[
         "at_once",
         "So many of its statements at once, in all workers together. Others wait, at most for `limits.wait`; a client in a \
          transaction does not.",
+    ),
+    (
+        "firewall",
+        "`{ mode = \"learn\", file = \"/var/lib/flifo/shop.forms\" }`: forms of statements are learnt into the file; \
+              `\"detect\"` logs and counts what has another form, `\"protect\"` refuses it.",
     ),
     (
         "then",

@@ -6,6 +6,7 @@
 //! without rules, a statement costs one look at that; nothing is done to a text that would change how many values are
 //! bound to it; a client in a transaction neither waits nor moves.
 
+mod firewall;
 pub(crate) mod hits;
 pub(crate) mod rows;
 pub(crate) mod waits;
@@ -63,7 +64,7 @@ pub(crate) fn see_text(
     let Some((rules, hit)) = judge(worker, client, digest, Some(query.text())) else {
         return AfterRules::GoesOn(command);
     };
-    let mut ruled = match begin(worker, client, &rules, &hit, digest, comes) {
+    let mut ruled = match begin(worker, client, &rules, &hit, digest, comes, Some(query.text())) {
         Ok(ruled) => ruled,
         Err(fault) => {
             answer::refuse(worker, client, command, &fault);
@@ -124,7 +125,7 @@ pub(crate) fn see_execute(
     let Some((rules, hit)) = judge(worker, client, digest, Some(text)) else {
         return AfterRules::GoesOn(command);
     };
-    match begin(worker, client, &rules, &hit, digest, Comes::Prepared) {
+    match begin(worker, client, &rules, &hit, digest, Comes::Prepared, None) {
         Ok(ruled) => {
             let delay = delay(&rules, &ruled);
             waits::delay(worker, client, command, ruled, delay, packet)
@@ -145,7 +146,7 @@ pub(crate) fn see_unreadable(
     let digest = Digest::default();
     if worker.ruled.carried.take().is_none()
         && let Some((rules, hit)) = judge(worker, client, digest, None)
-        && let Err(fault) = begin(worker, client, &rules, &hit, digest, Comes::AsQuery)
+        && let Err(fault) = begin(worker, client, &rules, &hit, digest, Comes::AsQuery, None)
     {
         answer::refuse(worker, client, command, &fault);
         return AfterRules::Over;
@@ -193,6 +194,7 @@ fn begin(
     hit: &[Rc<[usize]>],
     digest: Digest,
     comes: Comes,
+    text: Option<Text<'_>>,
 ) -> Result<Box<Ruled>, Fault> {
     let now = crate::worker::clock::now();
     let mut ruled = Box::new(Ruled {
@@ -211,6 +213,9 @@ fn begin(
     for ready in ruled.hit.clone().into_iter().filter_map(|at| rules.get(at)) {
         rules.count_hit(ready, now);
         let acts = &ready.rule.acts;
+        if let Some(ruled) = acts.firewall.as_ref().filter(|_| comes != Comes::Prepared) {
+            firewall::pass(worker, client, (ready, ruled), text)?;
+        }
         if let Some(refusal) = &acts.refuse {
             let message = match refusal.message.is_empty() {
                 true => told(ready, "refuses it"),

@@ -150,6 +150,8 @@ fn files(plan: &Plan, source: &Instructions, acts: bool) -> Files {
         Listen::Tcp(_) => None,
     }));
     write.extend(plan.logs.files().map(|(_, path)| folder_of(path)));
+    let learns = plan.firewalls().filter_map(|(path, learns)| learns.then_some(path));
+    write.extend(learns.map(folder_of));
     if acts {
         // The journal's folder is made when there is something to write down.
         write.push(nearest(&placement::book_path(plan)));

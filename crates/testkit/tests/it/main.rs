@@ -21,6 +21,7 @@ mod differ;
 mod doctor;
 mod documented_numbers;
 mod few_backends;
+mod firewall;
 mod galera;
 mod group;
 mod guessing;

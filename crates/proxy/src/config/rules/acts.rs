@@ -1,9 +1,13 @@
 //! What a rule does.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::statement::edit::{fits_comment, unknown_group};
-use engine::statement::rule::{RatePer, RuleActs, RuleAnswer, RuleRate, RuleRefusal, RuleRoute};
+use engine::statement::firewall::FirewallMode;
+use engine::statement::rule::{
+    RatePer, RuleActs, RuleAnswer, RuleFirewall, RuleRate, RuleRefusal, RuleRoute,
+};
 use engine::statement::rules::expression;
 use engine::statement::template::Template;
 use toml::Spanned;
@@ -29,6 +33,7 @@ pub(super) fn read(
         "route" => acts.route = route(value, reader),
         "class" => acts.class = reader.text(value, "rules.class").map(str::to_owned),
         "rate" => acts.rate = rate(value, reader),
+        "firewall" => acts.firewall = firewall(value, reader),
         "at_once" => acts.at_once = reader.number(value, "rules.at_once", 1..=100_000),
         "delay" => {
             let range = Duration::from_millis(1)..=Duration::from_secs(60);
@@ -50,6 +55,21 @@ fn rewrite(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<Temp
             None
         }
     }
+}
+
+/// The forms are read when all files are.
+fn firewall(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleFirewall> {
+    let (option, mode_option) = ("rules.firewall", "rules.firewall.mode");
+    let [mode_at, file] = reader.fields(value, option, ["mode", "file"])?;
+    let named = reader.needed(mode_at, value, mode_option)?;
+    let file = reader.needed(file, value, "rules.firewall.file")?;
+    let mode = FirewallMode::ALL.iter().find(|(name, _)| *name == named);
+    let Some((_, mode)) = mode else {
+        let message = "this must be \"learn\", \"detect\" or \"protect\"".to_owned();
+        reader.wrong(mode_at.unwrap_or(value).span(), mode_option, message);
+        return None;
+    };
+    Some(RuleFirewall { mode: *mode, file: PathBuf::from(file), forms: [].into() })
 }
 
 fn replace(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<(String, String)> {
