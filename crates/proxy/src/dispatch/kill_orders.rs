@@ -205,7 +205,7 @@ pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
 }
 
 /// The killer hears what became of its order.
-pub(crate) fn answered(worker: &Rc<Worker>, answer: KillAnswer) {
+pub(crate) fn answered(worker: &Rc<Worker>, answer: &KillAnswer) {
     let Some(killer) = worker.clients.borrow().get(&answer.killer).cloned() else { return };
     if killer.state() != ClientState::Preparing {
         return;

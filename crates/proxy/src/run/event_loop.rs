@@ -130,7 +130,7 @@ pub(crate) fn open_mail(worker: &Rc<Worker>, mail: Mail) {
                 resume::resume(worker, &client);
             }
         }
-        Mail::Killed(answer) => kill_orders::answered(worker, answer),
+        Mail::Killed(answer) => kill_orders::answered(worker, &answer),
         Mail::Do(job) => job.run(worker),
         Mail::News(news) => hear(worker, news),
         Mail::Stop => {
