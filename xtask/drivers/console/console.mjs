@@ -13,10 +13,10 @@ const check = ([row]) => {
   assert.equal(typeof row.limit, 'number');
 };
 for (const how of ['query', 'execute']) {
-  check((await connection[how]('SHOW SERVERS'))[0]);
-  check((await connection[how]('SHOW SERVERS WHERE name = ?', ['db1']))[0]);
-  check((await connection[how]("SHOW SERVERS WHERE name = ? AND state <> '?'", ['db1']))[0]);
-  assert.deepEqual((await connection[how]('SHOW SERVERS WHERE name = ?', ["x' OR '1'='1"]))[0], []);
+  check((await connection[how]('SHOW FULL SERVERS'))[0]);
+  check((await connection[how]('SHOW FULL SERVERS WHERE name = ?', ['db1']))[0]);
+  check((await connection[how]("SHOW FULL SERVERS WHERE name = ? AND state <> '?'", ['db1']))[0]);
+  assert.deepEqual((await connection[how]('SHOW FULL SERVERS WHERE name = ?', ["x' OR '1'='1"]))[0], []);
   await assert.rejects(connection[how]('SHOW NONSENSE'), (error) => error.errno === 1146);
 }
 await connection.end();

@@ -11,7 +11,7 @@ connection = pymysql.connect(
     password=os.environ["SUITE_PASSWORD"],
 )
 cursor = connection.cursor(pymysql.cursors.DictCursor)
-for statement, values in [("SHOW SERVERS", ()), ("SHOW SERVERS WHERE name = %s", ("db1",))]:
+for statement, values in [("SHOW FULL SERVERS", ()), ("SHOW FULL SERVERS WHERE name = %s", ("db1",))]:
     cursor.execute(statement, values)
     row = cursor.fetchall()[0]
     assert (row["name"], row["state"]) == ("db1", "up"), row

@@ -18,15 +18,15 @@ func main() {
 	}
 	defer db.Close()
 	check(db.Query("SELECT * FROM servers WHERE name = 'db1'"))
-	check(db.Query("SHOW SERVERS WHERE name = ?", "db1"))
-	statement, err := db.Prepare("SHOW SERVERS LIKE ?")
+	check(db.Query("SHOW FULL SERVERS WHERE name = ?", "db1"))
+	statement, err := db.Prepare("SHOW FULL SERVERS LIKE ?")
 	if err != nil {
 		log.Fatal(err)
 	}
 	for turn := 0; turn < 3; turn++ {
 		check(statement.Query("db1"))
 	}
-	if rows, err := db.Query("SHOW SERVERS WHERE name = ?", "x' OR '1'='1"); err != nil || rows.Next() {
+	if rows, err := db.Query("SHOW FULL SERVERS WHERE name = ?", "x' OR '1'='1"); err != nil || rows.Next() {
 		log.Fatalf("a value is no part of the statement: %v", err)
 	}
 	if _, err := db.Query("SHOW NONSENSE"); err == nil {
