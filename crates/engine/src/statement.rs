@@ -7,6 +7,7 @@
 pub mod bucket;
 pub mod edit;
 pub mod explain;
+mod expressions;
 pub mod firewall;
 pub mod judge;
 pub mod kind;

@@ -67,7 +67,7 @@ impl Rules {
             return vec![Explained { text, digest_text, whys: self.whys(&asked) }];
         };
         let one = |part: &Part<'_>| {
-            let of_digest = self.ask_digest(part, part.digest().hash());
+            let (of_digest, _) = self.ask_digest(part, part.digest().hash());
             let asked = Asked::new(self, &answers, Some((&of_digest, part)), moment);
             let digest_text = String::from_utf8_lossy(&digest_text(part).0).into_owned();
             Explained { text: part.bytes().to_vec(), digest_text, whys: self.whys(&asked) }

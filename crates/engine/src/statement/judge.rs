@@ -120,9 +120,9 @@ impl Judge {
             Program::Several => {
                 let Some(parts) = parts(text) else { return unreadable(rules, &answers, moment) };
                 let one = |part: &Part<'_>| -> Rc<[usize]> {
-                    let of_digest = rules.ask_digest(part, part.digest().hash());
+                    let (of_digest, open) = rules.ask_digest(part, part.digest().hash());
                     let asked = Asked::new(rules, &answers, Some((&of_digest, part)), moment);
-                    walk(rules, 0..rules.rules.len(), &asked).into()
+                    walk(rules, open.into_iter(), &asked).into()
                 };
                 let hit: Vec<_> = parts.iter().map(one).collect();
                 match hit.iter().all(|hit| hit.is_empty()) {
@@ -194,7 +194,7 @@ impl Judge {
             Some([part]) => part,
             Some(_) => return Program::Several,
         };
-        let of_digest = rules.ask_digest(part, digest);
+        let (of_digest, may_be_hit) = rules.ask_digest(part, digest);
         let mut ask = |at: usize| {
             let of = |answers: &[Truth]| answers.get(at).copied().unwrap_or(Truth::Unsure);
             match of(answers) {
@@ -204,7 +204,8 @@ impl Judge {
         };
         let mut open = Vec::new();
         let mut is_fixed = true;
-        for (at, ready) in rules.rules.iter().enumerate() {
+        for at in may_be_hit {
+            let Some(ready) = rules.get(at) else { continue };
             match ready.judge(&mut ask) {
                 Truth::No => continue,
                 Truth::Unsure => is_fixed = false,

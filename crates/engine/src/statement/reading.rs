@@ -2,7 +2,6 @@
 
 use std::cell::OnceCell;
 
-use regex::bytes::SetMatches;
 use wire::lex::Token;
 
 use super::kind::StatementKind;
@@ -32,11 +31,16 @@ impl Rules {
         self.questions.iter().map(answer).collect()
     }
 
-    /// The answers that are the same for all statements of a digest; the others are open.
-    pub(super) fn ask_digest(&self, part: &Part<'_>, digest: u64) -> Box<[Truth]> {
+    /// The answers that are the same for all statements of a digest; the others are open. And the rules that may be hit,
+    /// in their order.
+    pub(super) fn ask_digest(&self, part: &Part<'_>, digest: u64) -> (Box<[Truth]>, Vec<usize>) {
         let mut answers = vec![Truth::Unsure; self.questions.len()].into_boxed_slice();
         let (tables, own) = (OnceCell::new(), OnceCell::new());
-        for (question, answer) in self.questions.iter().zip(&mut answers) {
+        for at in &self.others {
+            let (Some(question), Some(answer)) = (self.questions.get(*at), answers.get_mut(*at))
+            else {
+                continue;
+            };
             *answer = match &question.asks {
                 Condition::Kind(kinds) => Truth::of(kinds.contains(&StatementKind::of(part))),
                 Condition::Table(wanted) => {
@@ -62,19 +66,25 @@ impl Rules {
                 _ => continue,
             };
         }
-        if !self.digests.questions.is_empty() {
-            let (text, is_cut) = digest_text(part);
-            self.put(&mut answers, &self.digests.set.matches(&text), open_if(is_cut));
+        if self.digests.questions.is_empty() {
+            return (answers, self.not_found.clone());
         }
-        answers
-    }
-
-    fn put(&self, answers: &mut [Truth], found: &SetMatches, otherwise: Truth) {
-        for (at, question) in self.digests.questions.iter().enumerate() {
-            if let Some(answer) = answers.get_mut(*question) {
-                *answer = if found.matched(at) { Truth::Yes } else { otherwise };
-            }
+        let (text, is_cut) = digest_text(part);
+        let found = self.digests.expressions.find(&text);
+        for at in self.digests.questions.iter().filter(|_| !is_cut) {
+            answers[*at] = Truth::No;
         }
+        for at in found.iter().filter_map(|place| self.digests.questions.get(*place)) {
+            answers[*at] = Truth::Yes;
+        }
+        if is_cut {
+            return (answers, (0..self.rules.len()).collect());
+        }
+        let mut may_be_hit = self.not_found.clone();
+        let with_found = found.iter().filter_map(|place| self.found_by.get(*place));
+        may_be_hit.extend(with_found.flatten());
+        may_be_hit.sort_unstable();
+        (answers, may_be_hit)
     }
 }
 
@@ -90,7 +100,7 @@ pub(super) struct Asked<'a> {
     pub(super) digest: Option<&'a [Truth]>,
     pub(super) part: Option<&'a Part<'a>>,
     pub(super) moment: &'a Moment,
-    texts: OnceCell<SetMatches>,
+    texts: OnceCell<Vec<usize>>,
 }
 
 impl<'a> Asked<'a> {
@@ -136,9 +146,10 @@ impl<'a> Asked<'a> {
             Condition::TextMatches(_) => {
                 let Some(part) = self.part else { return Truth::Unsure };
                 let texts = &self.rules.texts;
-                let found = self.texts.get_or_init(|| texts.set.matches(part.bytes().trim_ascii()));
+                let find = || texts.expressions.find(part.bytes().trim_ascii());
+                let found = self.texts.get_or_init(find);
                 let place = texts.questions.iter().position(|question| *question == at);
-                Truth::of(place.is_some_and(|place| found.matched(place)))
+                Truth::of(place.is_some_and(|place| found.contains(&place)))
             }
             _ => Truth::Unsure,
         }

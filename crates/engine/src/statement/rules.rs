@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
-
 use super::bucket::Buckets;
 use super::edit::Edit;
+use super::expressions::Expressions;
+pub use super::expressions::expression;
 use super::firewall::{Firewall, FirewallMode};
 use super::room::RuleRoom;
 use super::rule::{Condition, Rule, RuleRate, Then};
@@ -24,8 +24,13 @@ pub struct Rules {
     pub(super) rules: Vec<ReadyRule>,
     pub(super) questions: Vec<Question>,
     /// Expressions over digests, and over texts, with the questions that ask for them.
-    pub(super) digests: Expressions,
-    pub(super) texts: Expressions,
+    pub(super) digests: Search,
+    pub(super) texts: Search,
+    /// What else is asked of a digest.
+    pub(super) others: Vec<usize>,
+    /// Rules that only match if an expression over digests is found, by its place; and all others.
+    pub(super) found_by: Vec<Vec<usize>>,
+    pub(super) not_found: Vec<usize>,
     asks_time: bool,
     since: Instant,
 }
@@ -98,11 +103,10 @@ pub enum Truth {
     Yes,
 }
 
-/// Many expressions that are looked for at once.
-#[derive(Debug)]
-pub(super) struct Expressions {
-    pub(super) set: RegexSet,
-    /// The question that asks for each.
+/// Expressions over one text, and the question that asks for each.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    pub(super) expressions: Expressions,
     pub(super) questions: Vec<usize>,
 }
 
@@ -120,32 +124,6 @@ pub struct Moment {
     pub in_transaction: bool,
     pub local: WeekMinute,
     pub utc: WeekMinute,
-}
-
-/// An expression takes at most so much memory, compiled; all together at most so much.
-const EXPRESSION_MAX: usize = 1 << 20;
-const EXPRESSIONS_MAX: usize = 64 << 20;
-
-/// An expression of a rule: capital letters do not differ from small ones, bytes are taken as they are, and a dot stands
-/// for a line's end as well.
-pub fn expression(text: &str) -> Result<Regex, String> {
-    let built = RegexBuilder::new(text)
-        .unicode(false)
-        .case_insensitive(true)
-        .dot_matches_new_line(true)
-        .size_limit(EXPRESSION_MAX)
-        .nest_limit(64)
-        .build();
-    built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => {
-            format!("the expression takes more than {EXPRESSION_MAX} bytes when it is compiled")
-        }
-        error => {
-            let text = error.to_string();
-            let line = text.lines().last().unwrap_or_default();
-            format!("this is no regular expression: {}", line.trim_start_matches("error: "))
-        }
-    })
 }
 
 impl Rules {
@@ -196,27 +174,53 @@ impl Rules {
                 turns: AtomicU64::new(0),
             });
         }
-        let digests = Expressions::of(&questions, |asks| match asks {
+        let digests = Search::of(&questions, |asks| match asks {
             Condition::DigestMatches(text) => Some(text),
             _ => None,
         })?;
-        let texts = Expressions::of(&questions, |asks| match asks {
+        let texts = Search::of(&questions, |asks| match asks {
             Condition::TextMatches(text) => Some(text),
             _ => None,
         })?;
         let since = earlier.map_or(now, |it| it.since);
         let asks_time = questions.iter().any(|it| matches!(it.asks, Condition::Time(_)));
-        Ok(Self { rules: ready, questions, digests, texts, asks_time, since })
+        let mut found_by = vec![Vec::new(); digests.questions.len()];
+        let mut not_found = Vec::new();
+        for (at, rule) in ready.iter().enumerate() {
+            let needs = |(_, node): &(_, Node)| match node {
+                Node::Question(asked) => digests.questions.iter().position(|it| it == asked),
+                _ => None,
+            };
+            let place = rule.conditions.iter().find_map(needs);
+            place.and_then(|it| found_by.get_mut(it)).unwrap_or(&mut not_found).push(at);
+        }
+        let asked = questions.iter().enumerate().filter(|(_, it)| {
+            it.reads == ReadsOf::Digest && !matches!(it.asks, Condition::DigestMatches(_))
+        });
+        let others = asked.map(|(at, _)| at).collect();
+        Ok(Self {
+            rules: ready,
+            questions,
+            digests,
+            texts,
+            others,
+            found_by,
+            not_found,
+            asks_time,
+            since,
+        })
     }
 
     /// None, counted since now.
     pub fn none(now: Instant) -> Self {
-        let nothing = || Expressions { set: RegexSet::empty(), questions: Vec::new() };
         Self {
             rules: Vec::new(),
             questions: Vec::new(),
-            digests: nothing(),
-            texts: nothing(),
+            digests: Search::default(),
+            texts: Search::default(),
+            others: Vec::new(),
+            found_by: Vec::new(),
+            not_found: Vec::new(),
             asks_time: false,
             since: now,
         }
@@ -384,27 +388,15 @@ impl Truth {
     }
 }
 
-impl Expressions {
+impl Search {
     fn of(
         questions: &[Question],
         text_of: impl Fn(&Condition) -> Option<&String>,
     ) -> Result<Self, String> {
-        let asked = || {
-            let texts = questions.iter().map(|it| text_of(&it.asks)).enumerate();
-            texts.filter_map(|(at, text)| Some((at, text?)))
-        };
-        let set = RegexSetBuilder::new(asked().map(|(_, text)| text))
-            .unicode(false)
-            .case_insensitive(true)
-            .dot_matches_new_line(true)
-            .size_limit(EXPRESSIONS_MAX)
-            .dfa_size_limit(EXPRESSIONS_MAX)
-            .nest_limit(64)
-            .build()
-            .map_err(|_| {
-                format!("all expressions together take more than {EXPRESSIONS_MAX} bytes when they are compiled")
-            })?;
-        Ok(Self { set, questions: asked().map(|(at, _)| at).collect() })
+        let asked = questions.iter().map(|it| text_of(&it.asks)).enumerate();
+        let (questions, texts): (Vec<_>, Vec<_>) =
+            asked.filter_map(|(at, text)| Some((at, text?.as_str()))).unzip();
+        Ok(Self { expressions: Expressions::of(&texts)?, questions })
     }
 }
 
