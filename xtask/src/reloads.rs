@@ -59,17 +59,17 @@ const TABLES: [&str; 4] = ["--tables", "4", "--rows", "10000"];
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
     match extent.sets {
-        Some(sets) => change_options(sets, extent.seed),
+        Some(sets) => change_options(sets, extent.seed, flifo),
         None => under_load(extent, flifo, interrupt),
     }
 }
 
 /// What is not as the reference says ends the command.
-fn change_options(sets: u32, seed: u64) -> Result<()> {
+fn change_options(sets: u32, seed: u64, flifo: &Path) -> Result<()> {
     let begun = Instant::now();
     for topology in [Topology::Only, Topology::Listed] {
         let mut random = Random::new(seed);
-        let mut stand = OptionStand::start(topology);
+        let mut stand = OptionStand::start(flifo, topology);
         stand.change_each(&mut random);
         stand.refuse_each();
         stand.change_sets(&mut random, sets);

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::Command;
 
 use backend::Address;
@@ -14,7 +15,7 @@ use bench::workloads::random::Random;
 
 use crate::client::Client;
 use crate::documented_options::{Documented, Machine, Settings, read};
-use crate::flifo::{Flifo, free_port, program};
+use crate::flifo::{Flifo, free_port};
 
 /// How many servers the configuration lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +97,7 @@ impl Content {
 impl OptionStand {
     /// # Panics
     /// If Flifo or its server does not start.
-    pub fn start(topology: Topology) -> Self {
+    pub fn start(program: &Path, topology: Topology) -> Self {
         let server = PrivateServer::builder()
             .argument("--proxy-protocol-networks=*")
             .start()
@@ -114,10 +115,13 @@ impl OptionStand {
         std::fs::write(file("cert.pem"), made.cert.pem()).expect("written");
         std::fs::write(file("key.pem"), made.signing_key.serialize_pem()).expect("written");
         std::fs::write(file("password"), "own\n").expect("written");
-        let flifo = Flifo::start(&format!(
-            "[server]\naddress = {:?}\n[console]\nlisten = [{console:?}]\n[http]\nlisten = []\n",
-            server.socket()
-        ));
+        let flifo = Flifo::start_program(
+            program,
+            &format!(
+                "[server]\naddress = {:?}\n[console]\nlisten = [{console:?}]\n[http]\nlisten = []\n",
+                server.socket()
+            ),
+        );
         let listen = format!("[\"127.0.0.1:{}\", {:?}]", flifo.port(), flifo.socket());
         let port = format!("\"127.0.0.1:{}\"", server.port());
         let machine = Machine {
@@ -129,7 +133,7 @@ impl OptionStand {
             identity: (file("cert.pem"), file("key.pem")),
             password: file("password"),
         };
-        let reference = Command::new(program()).arg("config-reference").output().expect("it runs");
+        let reference = Command::new(program).arg("config-reference").output().expect("it runs");
         let mut documented = read(&String::from_utf8_lossy(&reference.stdout));
         // The environment of tests says what it is: they may run as root.
         documented.retain(|it| it.path != "hardening.privileged_user");

@@ -1,5 +1,5 @@
 //! Each option of the reference is changed while one Flifo runs, one by one and in random sets. More sets, and other
-//! seeds: `cargo xtask reloads options`.
+//! seeds: `cargo xtask reloads --sets N`.
 
 use bench::workloads::random::Random;
 use testkit::option_changes::{OptionStand, Topology};
@@ -9,7 +9,7 @@ const SETS: u32 = 25;
 
 fn change(topology: Topology, seed: u64) {
     let mut random = Random::new(seed);
-    let mut stand = OptionStand::start(topology);
+    let mut stand = OptionStand::start(testkit::flifo::program(), topology);
     stand.change_each(&mut random);
     stand.refuse_each();
     stand.change_sets(&mut random, SETS);
