@@ -26,11 +26,13 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Runs Flifo, so many statements at once, by this command, to which its arguments are added.
+    /// Runs Flifo, so many statements at once and with more in its configuration, by this command, to which its
+    /// arguments are added.
     pub(crate) fn start(
         mut command: Command,
         server: &PrivateServer,
         limit: u32,
+        more: &str,
         interrupt: &Interrupt,
     ) -> Result<Self> {
         let (user, password, port) = (PrivateServer::USER, server.password(), free_port()?);
@@ -40,7 +42,7 @@ impl Proxy {
         let text = format!(
             "listen = [\"127.0.0.1:{port}\"]\nworkers = 1\n[server]\naddress = {socket:?}\nlimit = {limit}\n\
              [limits]\nwait = \"120s\"\n[hardening]\nsandbox = \"off\"\n[placement]\npolicy = \"off\"\n\
-             [console]\nlisten = []\n[http]\nlisten = []\n[[users]]\nname = {user:?}\npassword = {password:?}\n"
+             [console]\nlisten = []\n[http]\nlisten = []\n[[users]]\nname = {user:?}\npassword = {password:?}\n{more}"
         );
         fs::write(&config, text)?;
         command.args(["run", "--config"]).arg(config).env("FLIFO_ALLOW_PRIVILEGED_USER", "1");
@@ -90,11 +92,22 @@ impl Watched {
         limit: u32,
         interrupt: &Interrupt,
     ) -> Result<Self> {
+        Self::start_with(flifo, server, limit, "", interrupt)
+    }
+
+    /// With more in its configuration.
+    pub(crate) fn start_with(
+        flifo: &Path,
+        server: &PrivateServer,
+        limit: u32,
+        more: &str,
+        interrupt: &Interrupt,
+    ) -> Result<Self> {
         let dump = server.folder().join(format!("callgrind.{limit}"));
         let mut command = Command::new("valgrind");
         command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", dump.display()));
         command.arg(flifo);
-        let proxy = Proxy::start(command, server, limit, interrupt)
+        let proxy = Proxy::start(command, server, limit, more, interrupt)
             .context("Flifo cannot be run under valgrind (package valgrind)")?;
         Ok(Self { proxy, dump, dumps: Cell::new(0) })
     }

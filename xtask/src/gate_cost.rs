@@ -67,7 +67,7 @@ fn count(
 
 /// CPU a statement, the kernel's work for it included, as a multiple of that without a gate.
 fn weigh(flifo: &Path, server: &PrivateServer, interrupt: &Interrupt) -> Result<f64> {
-    let proxy = Proxy::start(Command::new(flifo), server, LIMIT, interrupt)?;
+    let proxy = Proxy::start(Command::new(flifo), server, LIMIT, "", interrupt)?;
     work(&proxy, WARM_UP)?;
     let cpu = || anyhow::Ok(sys::account::stat(proxy.pid())?.cpu.total());
     let before = cpu()?;

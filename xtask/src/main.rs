@@ -1,6 +1,6 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! beyond | bulk | cost | allocations | gate-cost | turn-cost | differ | logins | hostile | reloads | rights | rules | servers |
-//! set-up | package | upgrades`.
+//! beyond | bulk | cost | allocations | gate-cost | rule-cost | turn-cost | differ | logins | hostile | reloads | rights |
+//! rules | servers | set-up | package | upgrades`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -22,6 +22,7 @@ mod price;
 mod reloads;
 mod repository;
 mod rights;
+mod rule_cost;
 mod rules;
 mod servers;
 mod set_up;
@@ -95,6 +96,13 @@ enum Task {
     GateCost {
         #[command(flatten)]
         extent: gate_cost::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Counts the instructions that rules cost a statement that they let pass, with valgrind.
+    RuleCost {
+        #[command(flatten)]
+        extent: rule_cost::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -253,6 +261,10 @@ fn run(task: Task) -> Result<()> {
         Task::GateCost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             gate_cost::run(&extent, &flifo, &Interrupt::listen()?)
+        }
+        Task::RuleCost { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            rule_cost::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::TurnCost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
