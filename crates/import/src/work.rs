@@ -1,0 +1,96 @@
+//! What all converters fill: the draft and the report, always both.
+
+use crate::draft::{Draft, from};
+use crate::form::{Enabled, Rule};
+use crate::report::{Outcome, Place, Report};
+use crate::value::Value;
+
+/// The draft and the report.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) draft: Draft,
+    pub(crate) report: Report,
+}
+
+/// Something that was read: where it stands, and what it is in the words of its proxy.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) place: Place,
+    pub(crate) what: String,
+}
+
+impl Item {
+    /// What a comment says of it.
+    pub(crate) fn comment(&self) -> String {
+        from(&self.place, &self.what)
+    }
+}
+
+impl Work {
+    pub(crate) fn converted(&mut self, item: &Item, told: &str) {
+        self.report.add(&item.place, &item.what, Outcome::Converted, told);
+    }
+
+    pub(crate) fn needless(&mut self, item: &Item, told: &str) {
+        self.report.add(&item.place, &item.what, Outcome::Needless, told);
+    }
+
+    pub(crate) fn differs(&mut self, item: &Item, told: &str) {
+        self.report.add(&item.place, &item.what, Outcome::Differs, told);
+    }
+
+    pub(crate) fn lost(&mut self, item: &Item, told: &str) {
+        self.report.add(&item.place, &item.what, Outcome::Lost, told);
+    }
+
+    /// Adds a rule, and tells of what this version of Flifo does not have for it. `difference`, if there is one, says
+    /// what is not the same.
+    pub(crate) fn rule(&mut self, item: &Item, mut rule: Rule, difference: &str) {
+        let absent = rule.take_absent();
+        let name = &rule.name;
+        let is_off = if rule.enabled == Enabled::No { ", and the rule is not enabled" } else { "" };
+        if !absent.is_empty() {
+            let absent = absent.join("; ");
+            let told =
+                format!("rules {name:?}; this version of Flifo does not have: {absent}{is_off}");
+            self.lost(item, &told);
+        } else if difference.is_empty() {
+            self.converted(item, &format!("rules {name:?}"));
+        } else {
+            self.differs(item, &format!("rules {name:?}; {difference}"));
+        }
+        self.draft.rules.push(rule);
+    }
+
+    /// Sets an option to what an item says, which is the same there.
+    pub(crate) fn set(&mut self, item: &Item, option: &'static str, value: Value) {
+        self.set_noted(item, option, value, "");
+    }
+
+    /// Sets an option; `difference`, if there is one, says what is not the same.
+    pub(crate) fn set_noted(
+        &mut self,
+        item: &Item,
+        option: &'static str,
+        value: Value,
+        difference: &str,
+    ) {
+        let shown = if SECRETS.contains(&option) { String::new() } else { format!(" = {value}") };
+        if !self.draft.set(option, value, &item.comment()) {
+            let has = match self.draft.option(option) {
+                Some(has) if !SECRETS.contains(&option) => {
+                    format!("{option} is {has} already, for all of Flifo")
+                }
+                _ => format!("{option} is set already, for all of Flifo"),
+            };
+            self.lost(item, &has);
+        } else if difference.is_empty() {
+            self.converted(item, &format!("{option}{shown}"));
+        } else {
+            self.differs(item, &format!("{option}{shown}; {difference}"));
+        }
+    }
+}
+
+/// Options whose values are not repeated in the report.
+const SECRETS: &[&str] = &["checks.password", "console.password", "http.token"];
