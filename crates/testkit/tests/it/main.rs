@@ -29,6 +29,7 @@ mod hardening;
 mod hostile_clients;
 mod hostile_commands;
 mod hostile_servers;
+mod imported;
 mod init;
 mod learnt;
 mod legs;
