@@ -6,10 +6,36 @@ use regex_syntax::ParserBuilder;
 
 use crate::value::{Value, quoted};
 
-/// Keys that this version of Flifo does not have. What needs one is written as a comment, and a rule that would do
-/// something else without it is not enabled.
-const ABSENT: &[&str] =
-    &["connection", "listener", "log", "mirror", "retries", "route.cluster", "statement_time"];
+/// Keys that rules of this version of Flifo do not have, each with what to use instead. What needs one is written as a
+/// comment, and a rule that would do something else without it is not enabled.
+const ABSENT: &[(&str, &str)] = &[
+    ("connection", "users.mode = \"pass-through\" keeps all connections of a user"),
+    ("listener", "[[routes]] has listen and a mode; users and schemas choose clusters"),
+    ("log", "logs.slow has a threshold for all statements"),
+    ("mirror", "nothing here sends statements twice"),
+    ("retries", "the application sends a statement again that has failed"),
+    ("route.cluster", "users.cluster and clusters.schemas choose clusters"),
+    ("statement_time", "users.statement and classes.statement bound the time of statements"),
+];
+
+fn is_absent(key: &str) -> bool {
+    ABSENT.iter().any(|(absent, _)| *absent == key)
+}
+
+/// What a rule loses, and what to use instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Absent {
+    /// As it would be written.
+    pub(crate) written: String,
+    pub(crate) instead: &'static str,
+}
+
+impl Absent {
+    fn new(key: &str, written: String) -> Self {
+        let found = ABSENT.iter().find(|(absent, _)| *absent == key);
+        Self { written, instead: found.map_or("", |(_, instead)| instead) }
+    }
+}
 
 /// What a statement must be for a rule to act. Everything that is set must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,12 +88,10 @@ impl Conditions {
     }
 
     /// Takes out what is absent, as it would be written.
-    fn take_absent(&mut self) -> Vec<String> {
-        let is_absent = |(key, _): &(&'static str, Value)| ABSENT.contains(key);
-        let absent =
-            self.keys.iter().filter(|it| is_absent(it)).map(|it| format!("match.{}", pair(it)));
-        let absent = absent.collect();
-        self.keys.retain(|it| !is_absent(it));
+    fn take_absent(&mut self) -> Vec<Absent> {
+        let absent = self.keys.iter().filter(|(key, _)| is_absent(key));
+        let absent = absent.map(|it| Absent::new(it.0, format!("match.{}", pair(it)))).collect();
+        self.keys.retain(|(key, _)| !is_absent(key));
         absent
     }
 
@@ -217,17 +241,20 @@ impl Rule {
     }
 
     /// Makes comments of what this version of Flifo does not have, and returns it.
-    pub(crate) fn take_absent(&mut self) -> Vec<String> {
+    pub(crate) fn take_absent(&mut self) -> Vec<Absent> {
         let mut absent = self.conditions.take_absent();
-        let is_route = |act: &Act| act.key() == "route.cluster" && ABSENT.contains(&act.key());
-        if !absent.is_empty() || self.acts.iter().any(is_route) {
+        let is_route = |act: &Act| act.key() == "route.cluster" && is_absent(act.key());
+        let loses_sense = !absent.is_empty() || self.acts.iter().any(is_route);
+        let (lost, kept) = self.acts.drain(..).partition::<Vec<_>, _>(|act| is_absent(act.key()));
+        self.acts = kept;
+        // What does nothing would only cost time.
+        let is_idle = !lost.is_empty() && self.acts.is_empty() && self.then == Then::Next;
+        if loses_sense || is_idle {
             self.enabled = Enabled::No;
         }
-        let (lost, kept) =
-            self.acts.drain(..).partition::<Vec<_>, _>(|act| ABSENT.contains(&act.key()));
-        self.acts = kept;
-        absent.extend(lost.iter().map(Act::written));
-        self.comments.extend(absent.iter().map(|it| format!("Not in this version of Flifo: {it}")));
+        absent.extend(lost.iter().map(|act| Absent::new(act.key(), act.written())));
+        let comment = |it: &Absent| format!("Not in this version of Flifo: {}", it.written);
+        self.comments.extend(absent.iter().map(comment));
         absent
     }
 
@@ -277,8 +304,10 @@ impl Cluster {
             // A string takes everything.
             let _ = writeln!(out, "schemas = {}", Value::List(schemas));
         }
+        let mut options: Vec<_> = self.options.iter().collect();
+        options.sort_by_key(|(section, ..)| *section);
         let mut section = "";
-        for (of, key, value) in &self.options {
+        for (of, key, value) in options {
             if section != *of {
                 section = of;
                 let _ = writeln!(out, "\n[clusters.{section}]");
@@ -343,7 +372,8 @@ mod tests {
         rule.acts.push(Act::Delay("1s".into()));
         rule.acts.push(Act::Retries(2));
         let absent = ["match.listener = \"%:3307\"", "retries = 2"];
-        assert_eq!(rule.take_absent(), absent);
+        let taken: Vec<_> = rule.take_absent().into_iter().map(|it| it.written).collect();
+        assert_eq!(taken, absent);
         let comments = absent.map(|it| format!("Not in this version of Flifo: {it}"));
         assert_eq!(rule.comments, comments);
         let want = "[[rules]]\nname = \"a\"\nenabled = false\nmatch = { user = 'app\\_rw' }\ndelay = \"1s\"\n\

@@ -1,6 +1,8 @@
 //! What ProxySQL's tables mean.
 
 mod expression;
+mod homes;
+mod ports;
 mod rules;
 mod servers;
 mod topology;
@@ -12,6 +14,7 @@ use std::collections::BTreeSet;
 use crate::tables::Tables;
 use crate::work::Work;
 
+use self::homes::Homes;
 use self::topology::Topology;
 
 /// Converts all tables.
@@ -19,9 +22,11 @@ pub(crate) fn convert(tables: &Tables, work: &mut Work) {
     let topology = Topology::of(tables);
     variables::convert(tables, work);
     topology.tell(tables, work);
+    let homes = Homes::of(tables, &topology);
+    homes.tell(work);
     servers::convert(tables, &topology, work);
-    users::convert(tables, &topology, work);
-    rules::convert(tables, &topology, work);
+    users::convert(tables, &topology, &homes, work);
+    rules::convert(tables, &topology, &homes, work);
     rest(tables, work);
 }
 
@@ -46,11 +51,11 @@ fn rest(tables: &Tables, work: &mut Work) {
 const OTHERS: &[(&str, &str)] = &[
     (
         "mysql_hostgroup_attributes",
-        "there are no attributes of hostgroups; see [server], [checks] and [routing]",
+        "there are no such attributes; a cluster has [clusters.server], [clusters.checks] and [clusters.routing]",
     ),
     (
         "mysql_servers_ssl_params",
-        "certificates are the same for all servers: server.tls_ca, tls_cert, tls_key",
+        "certificates are the same for all servers of a cluster: tls_ca, tls_cert and tls_key in [clusters.server]",
     ),
     (
         "mysql_firewall_whitelist_users",

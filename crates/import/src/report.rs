@@ -20,7 +20,12 @@ impl Place {
         Self { file, line }
     }
 
-    /// The same file as a whole.
+    /// The file that it stands in.
+    pub(crate) fn of_file(self) -> Self {
+        Self { line: 0, ..self }
+    }
+
+    /// A file as a whole.
     pub(crate) fn whole(file: &str) -> Self {
         Self { file: file.into(), line: 0 }
     }

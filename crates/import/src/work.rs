@@ -43,16 +43,47 @@ impl Work {
         self.report.add(&item.place, &item.what, Outcome::Lost, told);
     }
 
+    /// Adds addresses to those that Flifo listens on.
+    pub(crate) fn listen(&mut self, item: &Item, addresses: &[String]) {
+        for address in addresses {
+            self.draft.listen(address, &item.comment());
+        }
+        let told = format!("listen {}", Value::List(addresses.to_vec()));
+        let is_outside = |it: &String| it.starts_with('/') && !it.starts_with("/run/flifo/");
+        match addresses.iter().any(is_outside) {
+            true => self.differs(
+                item,
+                &format!(
+                    "{told}; the unit of Flifo lets it make sockets in /run/flifo only: change that there, or the path here"
+                ),
+            ),
+            false => self.converted(item, &told),
+        }
+    }
+
+    /// Has a log written into this file, in the folder of Flifo's own.
+    pub(crate) fn log_file(
+        &mut self,
+        item: &Item,
+        option: &'static str,
+        path: &str,
+        difference: &str,
+    ) {
+        let name = path.rsplit('/').next().filter(|it| !it.is_empty()).unwrap_or("statements.log");
+        self.set_noted(item, option, format!("/var/log/flifo/{name}").into(), difference);
+    }
+
     /// Adds a rule, and tells of what this version of Flifo does not have for it. `difference`, if there is one, says
     /// what is not the same.
     pub(crate) fn rule(&mut self, item: &Item, mut rule: Rule, difference: &str) {
         let absent = rule.take_absent();
         let name = &rule.name;
-        let is_off = if rule.enabled == Enabled::No { ", and the rule is not enabled" } else { "" };
+        let is_off = if rule.enabled == Enabled::No { "is not enabled" } else { "lacks a part" };
         if !absent.is_empty() {
-            let absent = absent.join("; ");
+            let absent = absent.iter().map(|it| format!("{} ({})", it.written, it.instead));
+            let absent = absent.collect::<Vec<_>>().join(" and ");
             let told =
-                format!("rules {name:?}; this version of Flifo does not have: {absent}{is_off}");
+                format!("rules {name:?} {is_off}: this version of Flifo does not have {absent}");
             self.lost(item, &told);
         } else if difference.is_empty() {
             self.converted(item, &format!("rules {name:?}"));

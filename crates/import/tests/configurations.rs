@@ -1,4 +1,4 @@
-//! Ten configurations as they are usual, with what becomes of them: the file and the report beside each.
+//! Configurations as they are usual, with what becomes of them: the file and the report beside each.
 //!
 //! A file that is missing is written, and then the test fails. Whether Flifo takes the results, a test with the program
 //! tells.
@@ -38,7 +38,7 @@ fn import(name: &str, bytes: Vec<u8>) -> Result<Imported, ImportError> {
 #[test]
 fn usual_configurations_become_what_stands_beside_them() {
     let all = configurations();
-    assert_eq!(all.len(), 10);
+    assert_eq!(all.len(), 11);
     let mut written = Vec::new();
     for (name, bytes) in all {
         let Imported { text, report } =
@@ -62,7 +62,7 @@ fn passwords_are_not_in_reports() {
     for (name, bytes) in configurations() {
         let Imported { report, .. } = import(&name, bytes).expect("is right");
         let report = report.to_string();
-        for secret in ["-secret", "94BDCEBE", "word", "1F2E3D4C", "admin:"] {
+        for secret in ["-secret", "94BDCEBE", "pass \"word", "1F2E3D4C", "admin:"] {
             assert!(!report.contains(secret), "{name}: {secret}\n{report}");
         }
     }

@@ -107,6 +107,9 @@ impl<'a> Backends<'a> {
         let weights = servers.iter().map(|line| weight(line, defaults)).collect::<Vec<_>>();
         let most = weights.iter().copied().max().unwrap_or(1);
         let is_even = weights.iter().all(|it| *it == most);
+        if let Some(line) = defaults {
+            Parameters::of(line.rest(1)).rest(&reader.item(found.part, line), work);
+        }
         let mut active = 0;
         for (line, weight) in servers.into_iter().zip(weights) {
             let item = reader.item(found.part, line);
@@ -217,11 +220,7 @@ fn one(
         false => work.converted(item, &told),
     }
     shared_options(item, &get, work);
-    for name in own.0.keys().chain(shared.0.keys()) {
-        if let Some((_, instead)) = LOST.iter().find(|(it, _)| it == name) {
-            work.lost(item, &format!("{name}: {instead}"));
-        }
-    }
+    own.rest(item, work);
     u32::from(!is_backup)
 }
 
@@ -328,7 +327,92 @@ impl<'a> Parameters<'a> {
         }
         Self(parameters)
     }
+
+    /// Tells of those that no option has.
+    fn rest(&self, item: &Item, work: &mut Work) {
+        for (name, value) in &self.0 {
+            if CONVERTED.contains(name) {
+                continue;
+            }
+            let said = format!("{name} {value}");
+            let said = said.trim_end();
+            let named = |(begin, _): &&(&str, &str)| name.starts_with(begin);
+            if let Some((_, told)) = DIFFERENT.iter().find(named) {
+                work.differs(item, &format!("{said}: {told}"));
+            } else if let Some((_, why)) = NEEDLESS.iter().find(named) {
+                work.needless(item, &format!("{said}: {why}"));
+            } else {
+                let instead = LOST.iter().find(named).map_or("it is not known", |(_, it)| it);
+                work.lost(item, &format!("{said}: {instead}"));
+            }
+        }
+    }
 }
+
+/// Parameters that are told where they are converted.
+const CONVERTED: &[&str] = &[
+    "agent-addr",
+    "agent-check",
+    "agent-inter",
+    "agent-port",
+    "backup",
+    "ca-file",
+    "check",
+    "crt",
+    "disabled",
+    "downinter",
+    "enabled",
+    "fall",
+    "fastinter",
+    "inter",
+    "maxconn",
+    "rise",
+    "send-proxy",
+    "send-proxy-v2",
+    "slowstart",
+    "ssl",
+    "verify",
+    "weight",
+];
+
+/// Parameters, or how they begin, with what is similar here.
+const DIFFERENT: &[(&str, &str)] = &[
+    (
+        "port",
+        "servers are asked on their own port, by MySQL's protocol: for their role, and a node of a Galera cluster whether it \
+         is ready; another program can be an agent (servers.agent)",
+    ),
+    ("maxqueue", "the queue is bounded by limits.wait, and by classes.queue_max"),
+    ("on-marked-down", "connections to a server that is down are closed, always"),
+    ("on-marked-up", "see routing.gaps: a server that was down is not trusted at once"),
+];
+
+/// Parameters, or how they begin, that need nothing.
+const NEEDLESS: &[(&str, &str)] = &[
+    ("alpn", "TLS begins within MySQL's protocol"),
+    ("check-", "checks are made as connections are"),
+    ("ciphers", "TLS 1.2 and 1.3 are spoken"),
+    ("cookie", "there are no cookies in MySQL's protocol"),
+    ("error-limit", "connections that break have a server checked at once"),
+    ("force-", "TLS 1.2 and 1.3 are spoken"),
+    ("id", "it is a number for statistics"),
+    ("init-addr", "names are resolved again by themselves: server.resolve"),
+    ("init-state", "a server is checked before it is used"),
+    ("log-", "logs go to standard error, or to logs.file"),
+    ("minconn", "the limit of statements finds itself: server.limit"),
+    ("no-", "nothing is to be switched off"),
+    ("non-stick", "one server is written to, by all clients"),
+    ("observe", "connections that break have a server checked at once"),
+    ("on-error", "connections that break have a server checked at once"),
+    ("pool-", "connections are always shared; see server.connections_max"),
+    ("proto", "there is one protocol"),
+    ("resolve", "names are resolved again by themselves: server.resolve"),
+    ("sni", "TLS begins within MySQL's protocol"),
+    ("ssl-", "TLS 1.2 and 1.3 are spoken"),
+    ("stick", "one server is written to, by all clients"),
+    ("tfo", "connections are kept, so that few are made"),
+    ("tls-tickets", "TLS 1.2 and 1.3 are spoken"),
+];
 
 /// Parameters that have no value.
 const ALONE: &[&str] = &[
@@ -374,12 +458,10 @@ const ALONE: &[&str] = &[
 ];
 
 const LOST: &[(&str, &str)] = &[
-    ("track", "each server is checked itself"),
-    (
-        "port",
-        "checks use the server's own port; a program that answers on another one can be an agent (servers.agent)",
-    ),
     ("addr", "checks use the server's own address"),
+    ("crl-file", "lists of revoked certificates are not read"),
+    ("track", "each server is checked itself"),
+    ("verifyhost", "server.tls = \"verify-full\" and server.tls_server_name"),
     ("source", "the kernel chooses the address of connections to servers"),
     ("namespace", "connections are made from Flifo's own network namespace"),
     ("socks4", "servers are connected to directly"),

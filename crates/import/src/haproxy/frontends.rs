@@ -73,22 +73,15 @@ fn frontend(reader: &Reader<'_>, part: &Part, backends: &Backends<'_>, work: &mu
 }
 
 fn bind(line: &Line, item: &Item, listeners: &mut Vec<String>, work: &mut Work) {
-    let mut is_whole = true;
-    for text in line.word(1).split(',') {
-        match listen(text) {
-            Some(address) => {
-                work.draft.listen(&address, &item.comment());
-                listeners.push(address);
-            }
-            None => is_whole = false,
-        }
+    let texts: Vec<&str> = line.word(1).split(',').collect();
+    let own: Vec<String> = texts.iter().filter_map(|text| listen(text)).collect();
+    if !own.is_empty() {
+        work.listen(item, &own);
     }
-    match is_whole {
-        true => work.converted(item, &format!("listen {}", listeners.last().map_or("", |it| it))),
-        false => {
-            work.lost(item, "Flifo listens on IP addresses with one port each, and on Unix sockets")
-        }
+    if own.len() < texts.len() {
+        work.lost(item, "Flifo listens on IP addresses with one port each, and on Unix sockets");
     }
+    listeners.extend(own);
     let mut words = line.rest(2).iter();
     while let Some(word) = words.next() {
         match &**word {
@@ -160,12 +153,10 @@ fn conditions(
             work.lost(&item, "write a rule: match in [[rules]] has what it may ask for");
             continue;
         };
-        let mut rule = Rule::new(
-            work.draft.free_name("rule", &format!("{}-{}", part.name, line.word(1))),
-            Then::Stop,
-        );
+        let name = work.draft.free_name("rule", &format!("{}-{}", part.name, line.word(1)));
+        let mut rule = Rule::new(name, Then::Stop);
         rule.conditions.addresses(networks);
-        if !listeners.is_empty() {
+        if !listeners.is_empty() && !all_else_goes(reader, part, line.word(1)) {
             rule.conditions.listeners(listeners);
         }
         let role = if purpose == Purpose::Read { "reader" } else { "writer" };
@@ -173,6 +164,20 @@ fn conditions(
         rule.comments.push(item.comment());
         work.rule(&item, rule, "");
     }
+}
+
+/// Whether clients of all other frontends go to this backend anyway, so that a rule need not ask for the listener.
+fn all_else_goes(reader: &Reader<'_>, part: &Part, backend: &str) -> bool {
+    let chosen = reader.chosen();
+    let mut others = reader.parts.iter().filter(|it| {
+        let is_kind = matches!(it.kind, PartKind::Frontend | PartKind::Listen);
+        is_kind && it.line != part.line && chosen.contains(&*it.name)
+    });
+    others.all(|it| {
+        it.kind == PartKind::Frontend
+            && reader.last(it, "default_backend").is_some_and(|line| line.word(1) == backend)
+            && targets(it).all(|target| target == backend)
+    })
 }
 
 fn is_network(text: &str) -> bool {

@@ -44,7 +44,7 @@ pub(super) const GLOBAL: Ways = &[
     ("ca-base", Lost("write the paths of certificates in full")),
     ("crt-base", Lost("write the paths of certificates in full")),
     ("group", Needless("the user's own groups hold")),
-    ("", Needless("Flifo needs nothing of the kind")),
+    ("", Needless("nothing here depends on it")),
 ];
 
 pub(super) const PROXY: Ways = &[
@@ -84,7 +84,7 @@ pub(super) const PROXY: Ways = &[
     ("timeout check", Time("checks.timeout", HOUR)),
     (
         "timeout server",
-        Needless("time of a statement is bounded by limits.statement, of which there is none"),
+        Needless("it bounded idle connections; limits.statement bounds the time of statements"),
     ),
     ("timeout", Needless("a proxy of MySQL's protocol has no such time")),
     (
@@ -96,7 +96,7 @@ pub(super) const PROXY: Ways = &[
     ("option external-check", Lost("Flifo starts no programs: let an agent tell (servers.agent)")),
     ("option tcp-check", Needless("servers are asked by MySQL's protocol")),
     ("option allbackups", Differs("one server is written to at a time")),
-    ("option", Needless("Flifo needs nothing of the kind")),
+    ("option", Needless("nothing here depends on it")),
     ("http-check", Needless("servers are asked by MySQL's protocol")),
     ("tcp-check", Needless("servers are asked by MySQL's protocol")),
     ("stick-table", Needless("one server is written to, by all clients")),
@@ -105,7 +105,7 @@ pub(super) const PROXY: Ways = &[
     ("fullconn", Needless("the limit of statements finds itself: server.limit")),
     ("log", Needless("logs go to standard error, or to logs.file")),
     ("no log", Needless("logs go to standard error, or to logs.file")),
-    ("no option", Needless("Flifo needs nothing of the kind")),
+    ("no option", Needless("nothing here depends on it")),
     ("stats", Needless("there are a console (SHOW SERVERS, DRAIN) and an HTTP port (/stats;csv)")),
     ("description", Needless("it is a text")),
     ("id", Needless("it is a number for statistics")),

@@ -179,7 +179,7 @@ fn log(section: &IniSection, reader: &Reader<'_>, work: &mut Work) {
     let item = reader.whole(section);
     let file = section.get("filebase").unwrap_or("/var/log/flifo/statements.log");
     let difference = "all statements are written, in the form of a slow log";
-    work.set_noted(&item, "logs.slow.file", file.into(), difference);
+    work.log_file(&item, "logs.slow.file", file, difference);
     work.draft.set("logs.slow.threshold", Value::from("0s"), &item.comment());
     if ["match", "exclude", "user", "source"].iter().any(|key| section.get(key).is_some()) {
         work.lost(&item, "which statements are written: a rule with log = [\"slow\"] chooses them, with a threshold of \"none\"");

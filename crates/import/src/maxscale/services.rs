@@ -28,7 +28,7 @@ pub(super) fn convert(reader: &Reader<'_>, members: &Members<'_>, work: &mut Wor
     for listener in reader.all(SectionKind::Listener) {
         listen(reader, listener, &mut served, work);
     }
-    let Some(main) = served.iter().find(|it| it.mode == "split").or_else(|| served.first()) else {
+    let Some(main) = main(&served) else {
         filters::convert(reader, &served, work);
         return;
     };
@@ -59,6 +59,14 @@ pub(super) fn convert(reader: &Reader<'_>, members: &Members<'_>, work: &mut Wor
         work.draft.clusters.swap(0, at);
     }
     filters::convert(reader, &served, work);
+}
+
+/// The service that all of Flifo is like unless a route says otherwise: of those that have the cluster of the first one
+/// with a listener, one that splits.
+fn main<'a, 'b>(served: &'b [Served<'a>]) -> Option<&'b Served<'a>> {
+    let first = served.iter().find(|it| !it.listen.is_empty()).or_else(|| served.first())?;
+    let is_split = |it: &&Served<'_>| it.mode == "split" && it.cluster == first.cluster;
+    Some(served.iter().find(is_split).unwrap_or(first))
 }
 
 fn service<'a>(
@@ -174,8 +182,7 @@ fn listen(reader: &Reader<'_>, section: &IniSection, served: &mut [Served<'_>], 
         _ => return work.lost(&item, "a listener has a socket, or a port from 1 to 65535"),
     };
     own.listen.push(address.clone());
-    work.draft.listen(&address, &item.comment());
-    work.converted(&item, &format!("listen {address:?}"));
+    work.listen(&item, &[address]);
     settings::convert(reader, section, LISTENER, work);
     for entry in &section.entries {
         let item = reader.item(section, entry);

@@ -1,8 +1,8 @@
 //! Rows of `mysql_query_rules` and `mysql_query_rules_fast_routing`.
 //!
 //! The last rules are often those that send reads to readers: they become the mode "split", which is sure that a
-//! statement only reads. All others become rules. A rule of which a condition is lost would match more than before: it
-//! is written, but not enabled.
+//! statement only reads. Before them may stand those of ports, which become routes. All others become rules. A rule of
+//! which a condition is lost would match more than before: it is written, but not enabled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,26 +14,29 @@ use crate::value::time;
 use crate::work::Work;
 
 use super::expression::{Picks, picks, replacement, with_flags};
+use super::homes::Homes;
+use super::ports;
 use super::topology::{Duty, Topology};
 
-pub(super) fn convert(tables: &Tables, topology: &Topology, work: &mut Work) {
+pub(super) fn convert(tables: &Tables, topology: &Topology, homes: &Homes, work: &mut Work) {
     let mut rows: Vec<_> = tables.rows("mysql_query_rules").iter().collect();
     rows.sort_by_key(|row| row.number("rule_id").unwrap_or(i64::MAX));
     let active: Vec<&Row> = rows.iter().copied().filter(|row| is_active(row)).collect();
-    let last = &active[begin_of_split(&active, topology)..];
-    let is_split = split(last, work);
-    let splitting: BTreeSet<i64> = last.iter().filter_map(|row| row.number("rule_id")).collect();
+    let begin = begin_of_split(&active, topology, homes);
+    let is_split = split(&active[begin..], work);
+    let begin = ports::convert(&active[..begin], topology, homes, work);
+    let told: BTreeSet<i64> =
+        active[begin..].iter().filter_map(|row| row.number("rule_id")).collect();
     let digests = digests(tables);
     for row in rows {
-        // Those that split are told already.
-        if is_active(row) && row.number("rule_id").is_some_and(|id| splitting.contains(&id)) {
+        if is_active(row) && row.number("rule_id").is_some_and(|id| told.contains(&id)) {
             continue;
         }
-        let reader =
-            Reader { row, topology, digests: &digests, goes_home: is_split, lacks: Vec::new() };
-        reader.convert(work);
+        let goes_home = is_split;
+        let (digests, lacks) = (&digests, Vec::new());
+        Reader { row, topology, homes, digests, goes_home, lacks }.convert(work);
     }
-    fast_routing(tables, topology, work);
+    fast_routing(tables, topology, homes, work);
 }
 
 /// The label that stands for a flag: a rule with a label is asked behind a jump there only.
@@ -56,26 +59,22 @@ fn digests(tables: &Tables) -> BTreeMap<String, String> {
 }
 
 /// What only rules that do more than route have.
-const BEYOND: &[&str] = &[
+pub(super) const BEYOND: &[&str] = &[
     "schemaname",
     "client_addr",
     "proxy_addr",
     "proxy_port",
     "digest",
-    "flagOUT",
     "flagout",
     "replace_pattern",
     "cache_ttl",
     "timeout",
     "retries",
     "delay",
-    "next_query_flagIN",
     "next_query_flagin",
-    "mirror_flagOUT",
     "mirror_flagout",
     "mirror_hostgroup",
     "error_msg",
-    "OK_msg",
     "ok_msg",
     "multiplex",
     "gtid_from_hostgroup",
@@ -83,20 +82,18 @@ const BEYOND: &[&str] = &[
 ];
 
 /// Where the rules begin that only send reads to readers, and what locks to the writer.
-fn begin_of_split(active: &[&Row], topology: &Topology) -> usize {
-    if !topology.is_single() {
-        return active.len();
-    }
+fn begin_of_split(active: &[&Row], topology: &Topology, homes: &Homes) -> usize {
     let says = |row: &Row, wanted: Picks, duty: Duty| {
         let expression = row.text("match_digest").or_else(|| row.text("match_pattern"));
         let is_both = row.text("match_digest").is_some() && row.text("match_pattern").is_some();
         let hostgroup = row.number("destination_hostgroup").and_then(|it| topology.member(it));
+        let home = homes.cluster(row.text("username"), None);
         expression.is_some_and(|it| picks(it) == wanted)
             && !is_both
-            && hostgroup.is_some_and(|it| it.duty == duty)
+            && hostgroup.is_some_and(|it| it.duty == duty && home == Some(it.cluster))
             && row.number("flagin").unwrap_or(0) == 0
             && !row.is_on("negate_match_pattern")
-            && BEYOND.iter().all(|column| row.text(&column.to_ascii_lowercase()).is_none())
+            && BEYOND.iter().all(|column| row.text(column).is_none())
     };
     let mut begin = active.len();
     while let Some(select) = begin.checked_sub(1).and_then(|at| active.get(at)) {
@@ -147,12 +144,13 @@ fn split(rows: &[&Row], work: &mut Work) -> bool {
     is_for_all
 }
 
-fn rule_item(row: &Row) -> crate::work::Item {
+pub(super) fn rule_item(row: &Row) -> crate::work::Item {
     let shown = [
         "rule_id",
         "username",
         "schemaname",
         "flagin",
+        "proxy_port",
         "digest",
         "match_digest",
         "match_pattern",
@@ -166,6 +164,7 @@ fn rule_item(row: &Row) -> crate::work::Item {
 struct Reader<'a> {
     row: &'a Row,
     topology: &'a Topology,
+    homes: &'a Homes,
     digests: &'a BTreeMap<String, String>,
     /// Whether a statement that no rule sends anywhere must be sent to the writer by one that ends here.
     goes_home: bool,
@@ -208,9 +207,12 @@ impl Reader<'_> {
         }
         if self.lacks.is_empty() {
             let is_rewritten = row.text("replace_pattern").is_some() && rule.then != Then::Stop;
-            let difference =
-                if is_rewritten { "rules behind it still see the text as it came" } else { "" };
-            return work.rule(&item, rule, difference);
+            let text =
+                is_rewritten.then(|| "rules behind it still see the text as it came".to_owned());
+            let schema = self.homes.difference(row.text("schemaname"));
+            let schema = schema.map(|others| format!("the schema has this cluster, and {others}"));
+            let differences: Vec<_> = text.into_iter().chain(schema).collect();
+            return work.rule(&item, rule, &differences.join("; "));
         }
         let lacks = self.lacks.join("; ");
         rule.comments.push(format!("Not enabled: {lacks}"));
@@ -271,17 +273,8 @@ impl Reader<'_> {
     fn listener(&mut self, conditions: &mut Conditions, work: &Work) {
         let row = self.row;
         let port = row.number("proxy_port").and_then(|port| u16::try_from(port).ok());
-        let address = row.text("proxy_addr");
-        if row.text("proxy_port").is_none() && address.is_none() {
-            return;
-        }
-        let fits = |listener: &&String| {
-            let (host, own) = listener.rsplit_once(':').unwrap_or((listener, ""));
-            let is_host = address.is_none_or(|it| it == host);
-            is_host && port.is_none_or(|port| own == port.to_string())
-        };
-        let found: Vec<_> = work.draft.listeners().iter().filter(fits).cloned().collect();
-        match (found.is_empty(), address, port) {
+        let Some(found) = ports::listeners(row, work) else { return };
+        match (found.is_empty(), row.text("proxy_addr"), port) {
             (false, ..) => conditions.listeners(&found),
             (true, None, Some(port)) => conditions.port(port),
             _ => self
@@ -348,6 +341,9 @@ impl Reader<'_> {
         if let Some(server) = only {
             target = Target { server: Some(server.name.clone()), role: None, ..target };
             difference = None;
+        }
+        if let Some(member) = self.topology.member(hostgroup) {
+            target = self.homes.relative(row, target, member.cluster);
         }
         acts.push(Act::Route(target));
         if let Some(difference) = difference {
@@ -418,17 +414,28 @@ fn network(pattern: &str) -> Option<String> {
     (missing != 0 && parts.len() <= 4).then(|| format!("{address}/{}", 8 * some))
 }
 
-/// Where statements of a user in a schema go: a rule for each.
-fn fast_routing(tables: &Tables, topology: &Topology, work: &mut Work) {
+/// Where statements of a user in a schema go: to the cluster of the schema, or a rule for each.
+fn fast_routing(tables: &Tables, topology: &Topology, homes: &Homes, work: &mut Work) {
     for row in tables.rows("mysql_query_rules_fast_routing") {
         let item = row.whole(&["username", "schemaname", "flagin", "destination_hostgroup"]);
-        let target = row.number("destination_hostgroup").and_then(|it| topology.target(it));
-        let Some((target, difference)) = target else {
+        let hostgroup = row.number("destination_hostgroup");
+        let found = hostgroup.and_then(|it| Some((topology.member(it)?, topology.target(it)?)));
+        let Some((member, (target, difference))) = found else {
             work.lost(&item, "this hostgroup has no servers");
             continue;
         };
         if row.number("flagin").unwrap_or(0) != 0 {
             work.lost(&item, "write a rule for it behind those of this flag");
+            continue;
+        }
+        let target = homes.relative(row, target, member.cluster);
+        if target.cluster.is_none() && member.duty == Duty::Writer {
+            let name = topology.cluster(member.cluster).unwrap_or_else(|| "main".to_owned());
+            let told = format!("clusters {name:?}, which serves these clients");
+            match homes.difference(row.text("schemaname")) {
+                Some(others) => work.differs(&item, &format!("{told}; {others}")),
+                None => work.converted(&item, &told),
+            }
             continue;
         }
         let wanted = format!(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::draft::{Group, host_word};
 use crate::tables::{Row, Tables};
 use crate::value::{Value, time};
-use crate::work::Work;
+use crate::work::{Item, Work};
 
 use super::topology::{Duty, Roles, Topology, address};
 
@@ -21,7 +21,10 @@ pub(super) fn convert(tables: &Tables, topology: &Topology, work: &mut Work) {
     for row in in_order {
         server(row, topology, &weights, work);
     }
-    whole(rows, work);
+    for scope in Scope::all(topology) {
+        let rows: Vec<&Row> = rows.iter().filter(|row| scope.has(row, topology)).collect();
+        scope.convert(&rows, work);
+    }
 }
 
 fn server(row: &Row, topology: &Topology, weights: &BTreeMap<i64, Vec<i64>>, work: &mut Work) {
@@ -104,63 +107,114 @@ fn share(weight: i64, others: Option<&Vec<i64>>) -> Option<u64> {
     u64::try_from(share.clamp(1, 1000)).ok()
 }
 
-/// What servers have each there, and all together here.
-fn whole(rows: &[Row], work: &mut Work) {
-    let number = |row: &Row, column: &str| row.number(column).filter(|it| 0 < *it);
-    let connections =
-        |row: &Row| number(row, "max_connections").filter(|it| *it != CONNECTIONS_DEFAULT);
-    together(
-        rows,
-        work,
-        "max_connections",
-        "server.connections_max",
-        |it| it.max(),
-        connections,
-        |it| Value::Number(it.clamp(1, 100_000).unsigned_abs()),
-    );
-    let lag = |row: &Row| number(row, "max_replication_lag");
-    together(
-        rows,
-        work,
-        "max_replication_lag",
-        "routing.lag_max",
-        |it| it.min(),
-        lag,
-        |it| time(it.clamp(1, 86_400).unsigned_abs() * 1000),
-    );
-    let tls = |row: &Row| row.number("use_ssl").filter(|it| *it == 1);
-    let all = rows.iter().all(|row| tls(row).is_some());
-    if let Some(row) = rows.iter().find(|row| tls(row).is_some()) {
-        let difference = if all { "" } else { "for all servers, although not all of them had it" };
-        work.set_noted(&row.item("use_ssl"), "server.tls", "required".into(), difference);
+/// Servers that have options in common here, which each has for itself there.
+#[derive(Clone, Copy)]
+enum Scope {
+    All,
+    Cluster(usize),
+}
+
+/// A column of servers with the option that it becomes.
+struct Common<'a> {
+    column: &'static str,
+    /// The section of a cluster, and the option in it.
+    option: (&'static str, &'static str),
+    /// With its section.
+    in_full: &'static str,
+    value: &'a dyn Fn(&Row) -> Option<i64>,
+    written: &'a dyn Fn(i64) -> Value,
+}
+
+impl Scope {
+    fn all(topology: &Topology) -> Vec<Self> {
+        match topology.is_single() {
+            true => vec![Self::All],
+            false => (0..topology.families.len()).map(Self::Cluster).collect(),
+        }
+    }
+
+    fn has(self, row: &Row, topology: &Topology) -> bool {
+        match self {
+            Self::All => true,
+            Self::Cluster(cluster) => {
+                let member = topology.member(row.number("hostgroup_id").unwrap_or(0));
+                member.is_some_and(|it| it.cluster == cluster)
+            }
+        }
+    }
+
+    fn convert(self, rows: &[&Row], work: &mut Work) {
+        let number = |row: &Row, column: &str| row.number(column).filter(|it| 0 < *it);
+        let connections = Common {
+            column: "max_connections",
+            option: ("server", "connections_max"),
+            in_full: "server.connections_max",
+            value: &|row| number(row, "max_connections").filter(|it| *it != CONNECTIONS_DEFAULT),
+            written: &|it| Value::Number(it.clamp(1, 100_000).unsigned_abs()),
+        };
+        let most = rows.iter().filter_map(|row| (connections.value)(row)).max();
+        self.together(rows, &connections, most, work);
+        let lag = Common {
+            column: "max_replication_lag",
+            option: ("routing", "lag_max"),
+            in_full: "routing.lag_max",
+            value: &|row| number(row, "max_replication_lag"),
+            written: &|it| time(it.clamp(1, 86_400).unsigned_abs() * 1000),
+        };
+        let least = rows.iter().filter_map(|row| (lag.value)(row)).min();
+        self.together(rows, &lag, least, work);
+        let tls = |row: &&&Row| row.number("use_ssl") == Some(1);
+        if let Some(row) = rows.iter().find(tls) {
+            let all = rows.iter().filter(tls).count() == rows.len();
+            let difference =
+                if all { "" } else { "for all servers, although not all of them had it" };
+            let is_verified = work.draft.option("server.tls_ca").is_some();
+            let mode = if is_verified { "verify-ca" } else { "required" };
+            let (item, tls) = (row.item("use_ssl"), ("server", "tls"));
+            self.set(&item, tls, "server.tls", mode.into(), difference, work);
+        }
+    }
+
+    /// Sets an option to one of the values of all servers.
+    fn together(self, rows: &[&Row], common: &Common<'_>, chosen: Option<i64>, work: &mut Work) {
+        let Some(chosen) = chosen else { return };
+        let (mut seen, value) = (false, (common.written)(chosen));
+        for row in rows {
+            let item = row.item(common.column);
+            match (common.value)(row) {
+                Some(it) if it == chosen && !seen => {
+                    seen = true;
+                    self.set(&item, common.option, common.in_full, value.clone(), "", work);
+                }
+                Some(it) if it != chosen => {
+                    let told = format!("{} = {value} for all servers", common.in_full);
+                    work.differs(&item, &told);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn set(
+        self,
+        item: &Item,
+        (section, key): (&'static str, &'static str),
+        in_full: &'static str,
+        value: Value,
+        difference: &str,
+        work: &mut Work,
+    ) {
+        let Self::Cluster(at) = self else {
+            return work.set_noted(item, in_full, value, difference);
+        };
+        let Some(cluster) = work.draft.clusters.get_mut(at) else { return };
+        let told = format!("clusters {:?}: {in_full} = {value}", cluster.name);
+        cluster.options.push((section, key, value));
+        match difference {
+            "" => work.converted(item, &told),
+            _ => work.differs(item, &format!("{told}; {difference}")),
+        }
     }
 }
 
 const CONNECTIONS_DEFAULT: i64 = 1000;
-
-/// Sets an option to one of the values of all servers.
-fn together(
-    rows: &[Row],
-    work: &mut Work,
-    column: &str,
-    option: &'static str,
-    choose: impl Fn(&mut dyn Iterator<Item = i64>) -> Option<i64>,
-    value: impl Fn(&Row) -> Option<i64>,
-    written: impl Fn(i64) -> Value,
-) {
-    let Some(chosen) = choose(&mut rows.iter().filter_map(&value)) else { return };
-    let mut seen = false;
-    for row in rows {
-        match value(row) {
-            Some(it) if it == chosen && !seen => {
-                seen = true;
-                work.set(&row.item(column), option, written(chosen));
-            }
-            Some(it) if it != chosen => {
-                let told = format!("{option} = {} for all servers", written(chosen));
-                work.differs(&row.item(column), &told);
-            }
-            _ => {}
-        }
-    }
-}

@@ -223,6 +223,7 @@ impl Topology {
 
     /// Tells of the pairs, and makes the clusters.
     pub(super) fn tell(&self, tables: &Tables, work: &mut Work) {
+        let also = writer_is_also_reader(tables);
         for (row, columns) in pairs(tables) {
             let columns: Vec<_> = columns.iter().map(|(column, _)| *column).collect();
             let item = row.whole(&columns);
@@ -237,6 +238,9 @@ impl Topology {
                         &item,
                         &format!("{told}; Aurora's servers are not found by Aurora's own tables"),
                     );
+                }
+                "mysql_replication_hostgroups" if also => {
+                    work.differs(&item, &format!("{told}; {ALSO} (monitor_writer_is_also_reader)"));
                 }
                 _ => work.converted(&item, &told),
             }
@@ -257,6 +261,16 @@ impl Topology {
     }
 }
 
+const ALSO: &str = "the writer serves reads of mode \"split\" only while no reader can";
+
+/// ProxySQL puts a writer among the readers unless told otherwise.
+fn writer_is_also_reader(tables: &Tables) -> bool {
+    let name = "mysql-monitor_writer_is_also_reader";
+    let mut rows = tables.rows("global_variables").iter();
+    let row = rows.find(|row| row.text("variable_name") == Some(name));
+    !row.and_then(|row| row.text("variable_value")).is_some_and(|it| matches!(it, "false" | "0"))
+}
+
 /// What else a pair says.
 fn pair_options(row: &Row, work: &mut Work) {
     if let Some(writers) = row.number("max_writers").filter(|it| 1 < *it) {
@@ -266,10 +280,7 @@ fn pair_options(row: &Row, work: &mut Work) {
         work.differs(&row.item("max_writers"), &told);
     }
     if row.number("writer_is_also_reader") == Some(1) {
-        work.differs(
-            &row.item("writer_is_also_reader"),
-            "the writer serves reads while there are no readers",
-        );
+        work.differs(&row.item("writer_is_also_reader"), ALSO);
     }
     if row.number("max_transactions_behind").is_some_and(|it| it != 0) {
         let told = "how far a reader may be behind is told in time: routing.lag_max";

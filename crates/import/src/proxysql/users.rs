@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use crate::draft::{Route, User};
 use crate::password::Password;
 use crate::tables::{Row, Tables};
-use crate::work::Work;
+use crate::work::{Item, Work};
 
+use super::homes::Homes;
 use super::topology::{Duty, Topology};
 
-pub(super) fn convert(tables: &Tables, topology: &Topology, work: &mut Work) {
+pub(super) fn convert(tables: &Tables, topology: &Topology, homes: &Homes, work: &mut Work) {
     let rows = tables.rows("mysql_users");
+    let schema = default_schema(tables);
     let is_off = |row: &Row, column: &str| row.written(column).is_some() && !row.is_on(column);
     // A running ProxySQL has each user twice: for clients and for servers.
     let fronts =
@@ -35,11 +37,28 @@ pub(super) fn convert(tables: &Tables, topology: &Topology, work: &mut Work) {
             work.lost(&item, "it is not active there; a user that is not listed here is passed through to the server");
             continue;
         }
-        user(row, name, topology, work);
+        let user = draft(row, name, schema);
+        add(row, user, topology, homes, work);
+        rest(row, work);
+    }
+    if let Some(row) = rows.first() {
+        let item =
+            Item { place: row.place().of_file(), what: "users that are not listed".to_owned() };
+        work.differs(
+            &item,
+            "ProxySQL refuses them; Flifo passes them through, and the server decides",
+        );
     }
 }
 
-fn user(row: &Row, name: &str, topology: &Topology, work: &mut Work) {
+/// The schema of users that name none.
+fn default_schema(tables: &Tables) -> Option<&str> {
+    let mut rows = tables.rows("global_variables").iter();
+    let row = rows.find(|row| row.text("variable_name") == Some("mysql-default_schema"))?;
+    row.text("variable_value").filter(|it| *it != "information_schema")
+}
+
+fn draft(row: &Row, name: &str, schema: Option<&str>) -> User {
     let item = row.whole(&["username"]);
     let is_fast = row.is_on("fast_forward");
     let password = (!is_fast).then(|| Password::read(row.written("password").unwrap_or_default()));
@@ -50,13 +69,17 @@ fn user(row: &Row, name: &str, topology: &Topology, work: &mut Work) {
     if let Some(bound) = bound {
         user.more.push(("clients_max", bound.clamp(1, 1_000_000).unsigned_abs().into()));
     }
-    if let Some(schema) = row.text("default_schema") {
+    if let Some(schema) = row.text("default_schema").or(schema) {
         user.more.push(("schema", schema.into()));
     }
-    let home = row.number("default_hostgroup").unwrap_or(0);
-    let membership = topology.member(home);
-    user.cluster =
-        membership.filter(|it| it.cluster != 0).and_then(|it| topology.cluster(it.cluster));
+    user
+}
+
+fn add(row: &Row, mut user: User, topology: &Topology, homes: &Homes, work: &mut Work) {
+    let (item, name) = (row.whole(&["username"]), user.name.clone());
+    let membership = topology.member(row.number("default_hostgroup").unwrap_or(0));
+    let cluster = homes.user(&name).filter(|it| *it != 0);
+    user.cluster = cluster.and_then(|it| topology.cluster(it));
     let how = match &user.password {
         None => "; passed through, as with fast_forward",
         Some(Password::Plain(_)) => "",
@@ -72,7 +95,7 @@ fn user(row: &Row, name: &str, topology: &Topology, work: &mut Work) {
         Some(Duty::Reader) => {
             let item = row.item("default_hostgroup");
             let mut route = Route::new("readers", item.comment());
-            route.users.push(name.to_owned());
+            route.users.push(name.clone());
             work.draft.routes.push(route);
             work.converted(&item, &format!("routes: {name:?} reads from readers"));
         }
@@ -82,7 +105,6 @@ fn user(row: &Row, name: &str, topology: &Topology, work: &mut Work) {
             "this hostgroup has no servers: the user goes to the writer",
         ),
     }
-    rest(row, work);
 }
 
 /// What is not said of single users here.
@@ -103,7 +125,10 @@ fn rest(row: &Row, work: &mut Work) {
     }
     if let Some(attributes) = row.text("attributes").filter(|it| !matches!(*it, "{}" | "null")) {
         let told = match attributes.contains("isolation") {
-            true => "set it at the beginning of sessions: users.init_connect",
+            true => {
+                "set it at the beginning of sessions: users.init_connect = \"SET tx_isolation = 'READ-COMMITTED'\" \
+                 (transaction_isolation on MySQL)"
+            }
             false => "there are no such attributes",
         };
         work.lost(&row.item("attributes"), told);

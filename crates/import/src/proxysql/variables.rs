@@ -89,22 +89,23 @@ const VARIABLES: &[(&str, &[&str], Way)] = &[
     ("mysql-monitor_read_only_timeout", &["500", "800"], Time("checks.timeout", 10, HOUR)),
     ("mysql-monitor_ping_max_failures", &["3"], Count("checks.fall", 1, 100)),
     ("mysql-have_ssl", &["false", "true"], Special(have_ssl)),
-    ("mysql-ssl_p2s_ca", &["", "(null)"], Special(authority)),
+    ("mysql-ssl_p2s_ca", &["", "(null)"], Special(ignored)),
     ("mysql-ssl_p2s_cert", &["", "(null)"], Text("server.tls_cert")),
     ("mysql-ssl_p2s_key", &["", "(null)"], Text("server.tls_key")),
-    ("mysql-long_query_time", &["1000"], Time("logs.slow.threshold", 0, DAY)),
-    ("mysql-eventslog_filename", &["", "(null)"], Text("logs.slow.file")),
+    (
+        "mysql-long_query_time",
+        &["1000"],
+        Needless("it was the bound of a counter; SHOW DIGESTS has histograms"),
+    ),
+    ("mysql-eventslog_filename", &["", "(null)"], Special(ignored)),
+    ("mysql-eventslog_default_log", &["0", "false"], Special(ignored)),
     ("mysql-eventslog_filesize", &["104857600"], Bytes("logs.slow.size_max", 1 << 16, 1 << 40)),
-    ("mysql-auditlog_filename", &["", "(null)"], Text("logs.audit.file")),
+    ("mysql-auditlog_filename", &["", "(null)"], Special(audit)),
     ("mysql-auditlog_filesize", &["104857600"], Bytes("logs.audit.size_max", 1 << 16, 1 << 40)),
     ("mysql-proxy_protocol_networks", &["", "(null)"], Special(proxy_protocol)),
     ("mysql-query_digests", &["true"], Special(digests)),
     ("mysql-tcp_keepalive_time", &["0", "120"], Needless("the kernel's own times hold")),
-    (
-        "mysql-default_schema",
-        &["information_schema"],
-        Lost("name the schema of each user: users.schema"),
-    ),
+    ("mysql-default_schema", &["information_schema"], Special(default_schema)),
     (
         "mysql-default_authentication_plugin",
         &["mysql_native_password"],
@@ -251,6 +252,8 @@ pub(super) fn convert(tables: &Tables, work: &mut Work) {
     }
     console(rows, work);
     monitor(rows, work);
+    events(rows, work);
+    authority(tables, work);
 }
 
 fn item(row: &Row, name: &str, value: &str) -> Item {
@@ -317,12 +320,9 @@ fn ignored(_: &str, _: &Item, _: &mut Work) {}
 
 /// Where clients come in: addresses with semicolons between them.
 fn interfaces(value: &str, item: &Item, work: &mut Work) {
-    let listeners: Vec<_> =
-        value.split([';', ',']).map(str::trim).filter(|it| !it.is_empty()).collect();
-    for listener in &listeners {
-        work.draft.listen(listener, &item.comment());
-    }
-    work.converted(item, &format!("listen = {}", Value::List(work.draft.listeners().to_vec())));
+    let listeners = value.split([';', ',']).map(str::trim).filter(|it| !it.is_empty());
+    let listeners: Vec<_> = listeners.map(str::to_owned).collect();
+    work.listen(item, &listeners);
 }
 
 fn init_connect(value: &str, item: &Item, work: &mut Work) {
@@ -333,6 +333,15 @@ fn init_connect(value: &str, item: &Item, work: &mut Work) {
     }
 }
 
+fn default_schema(_: &str, item: &Item, work: &mut Work) {
+    work.converted(item, "users.schema of each user that has none of its own");
+}
+
+fn audit(value: &str, item: &Item, work: &mut Work) {
+    let difference = "in Flifo's own folder, in the form of its audit log";
+    work.log_file(item, "logs.audit.file", value, difference);
+}
+
 fn have_ssl(value: &str, item: &Item, work: &mut Work) {
     match value {
         "false" | "0" => work.set(item, "tls.mode", "off".into()),
@@ -340,14 +349,15 @@ fn have_ssl(value: &str, item: &Item, work: &mut Work) {
     }
 }
 
-fn authority(value: &str, item: &Item, work: &mut Work) {
-    work.set_noted(
-        item,
-        "server.tls_ca",
-        value.into(),
-        "the server's certificate is verified by it",
-    );
-    work.draft.set("server.tls", "verify-ca".into(), &item.comment());
+/// Certificates of servers count where TLS is asked of them (`use_ssl`).
+fn authority(tables: &Tables, work: &mut Work) {
+    let Some((value, item)) = find(tables.rows("global_variables"), "mysql-ssl_p2s_ca") else {
+        return;
+    };
+    match tables.rows("mysql_servers").iter().any(|row| row.is_on("use_ssl")) {
+        true => work.set(&item, "server.tls_ca", value.into()),
+        false => work.needless(&item, "no server has use_ssl"),
+    }
 }
 
 fn proxy_protocol(value: &str, item: &Item, work: &mut Work) {
@@ -366,10 +376,23 @@ fn digests(_: &str, item: &Item, work: &mut Work) {
     work.set(item, "console.digests", 0.into());
 }
 
+/// The log of statements: of all of them, or of those of some rules.
+fn events(rows: &[Row], work: &mut Work) {
+    let Some((file, item)) = find(rows, "mysql-eventslog_filename") else { return };
+    let default = find(rows, "mysql-eventslog_default_log");
+    let (threshold, which) = match default.is_some_and(|(value, _)| matches!(value, "1" | "true")) {
+        true => ("0s", "all statements are written"),
+        false => ("none", "statements of rules with log alone are written (threshold)"),
+    };
+    let difference = format!("{which}; in Flifo's own folder, in the form of a slow log");
+    work.log_file(&item, "logs.slow.file", file, &difference);
+    work.draft.set("logs.slow.threshold", threshold.into(), &item.comment());
+}
+
 /// A variable with its row.
 fn find<'a>(rows: &'a [Row], name: &str) -> Option<(&'a str, Item)> {
     let row = rows.iter().rev().find(|row| row.text("variable_name") == Some(name))?;
-    let value = row.text("variable_value")?;
+    let value = row.text("variable_value").filter(|it| *it != "(null)")?;
     Some((value, item(row, name, value)))
 }
 
