@@ -50,6 +50,15 @@ pub(crate) struct Route {
     pub(crate) listen: Vec<String>,
     pub(crate) users: Vec<String>,
     pub(crate) schemas: Vec<String>,
+    pub(crate) classes: Vec<String>,
+    pub(crate) comments: Vec<String>,
+}
+
+/// One of `[[classes]]`: clients from these networks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Class {
+    pub(crate) name: String,
+    pub(crate) from: Vec<String>,
     pub(crate) comments: Vec<String>,
 }
 
@@ -66,6 +75,7 @@ pub(crate) struct Draft {
     options: BTreeMap<&'static str, Setting>,
     pub(crate) servers: Vec<Server>,
     pub(crate) users: Vec<User>,
+    pub(crate) classes: Vec<Class>,
     pub(crate) routes: Vec<Route>,
     pub(crate) clusters: Vec<Cluster>,
     pub(crate) rules: Vec<Rule>,
@@ -165,6 +175,9 @@ impl Draft {
         }
         for user in &self.users {
             user.write(&mut out);
+        }
+        for class in &self.classes {
+            class.write(&mut out);
         }
         for cluster in &self.clusters {
             out.push('\n');
@@ -283,18 +296,33 @@ impl User {
 
 impl Route {
     pub(crate) fn new(mode: &'static str, comment: String) -> Self {
-        let (listen, users, schemas) = (Vec::new(), Vec::new(), Vec::new());
-        Self { mode, listen, users, schemas, comments: vec![comment] }
+        let none = Vec::new;
+        let (listen, users, schemas, classes) = (none(), none(), none(), none());
+        Self { mode, listen, users, schemas, classes, comments: vec![comment] }
     }
 
     fn write(&self, out: &mut String) {
         out.push('\n');
         comments(out, &self.comments);
         let _ = writeln!(out, "[[routes]]\nmode = {}", quoted(self.mode));
-        let lists = [("listen", &self.listen), ("users", &self.users), ("schemas", &self.schemas)];
+        let lists = [
+            ("listen", &self.listen),
+            ("users", &self.users),
+            ("schemas", &self.schemas),
+            ("classes", &self.classes),
+        ];
         for (key, list) in lists.iter().filter(|(_, list)| !list.is_empty()) {
             let _ = writeln!(out, "{key} = {}", Value::List((*list).clone()));
         }
+    }
+}
+
+impl Class {
+    fn write(&self, out: &mut String) {
+        out.push('\n');
+        comments(out, &self.comments);
+        let _ = writeln!(out, "[[classes]]\nname = {}", quoted(&self.name));
+        let _ = writeln!(out, "from = {}", Value::List(self.from.clone()));
     }
 }
 

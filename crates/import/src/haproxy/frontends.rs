@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::draft::Route;
+use crate::draft::{Class, Route};
 use crate::form::{Act, Rule, Target, Then};
 use crate::work::{Item, Work};
 
@@ -153,12 +153,15 @@ fn conditions(
             work.lost(&item, "write a rule: match in [[rules]] has what it may ask for");
             continue;
         };
-        let name = work.draft.free_name("rule", &format!("{}-{}", part.name, line.word(1)));
-        let mut rule = Rule::new(name, Then::Stop);
-        rule.conditions.addresses(networks);
-        if !listeners.is_empty() && !all_else_goes(reader, part, line.word(1)) {
-            rule.conditions.listeners(listeners);
+        let named = format!("{}-{}", part.name, line.word(1));
+        let is_home = is_home(reader, part, &cluster, backends);
+        if is_home && work.draft.classes.len() < CLASSES_MAX && !listeners.is_empty() {
+            of_class(&item, &named, networks, purpose, listeners, work);
+            continue;
         }
+        let mut rule = Rule::new(work.draft.free_name("rule", &named), Then::Stop);
+        rule.conditions.addresses(networks);
+        rule.conditions.listeners(listeners);
         let role = if purpose == Purpose::Read { "reader" } else { "writer" };
         rule.acts.push(Act::Route(Target { cluster, role: Some(role), server: None }));
         rule.comments.push(item.comment());
@@ -166,18 +169,49 @@ fn conditions(
     }
 }
 
-/// Whether clients of all other frontends go to this backend anyway, so that a rule need not ask for the listener.
-fn all_else_goes(reader: &Reader<'_>, part: &Part, backend: &str) -> bool {
-    let chosen = reader.chosen();
-    let mut others = reader.parts.iter().filter(|it| {
-        let is_kind = matches!(it.kind, PartKind::Frontend | PartKind::Listen);
-        is_kind && it.line != part.line && chosen.contains(&*it.name)
+/// Flifo has no more classes.
+const CLASSES_MAX: usize = 31;
+
+/// A class's name may be longer by what makes it another one's.
+const CLASS_MAX: usize = 28;
+
+/// Clients from some networks are a class, which has a mode: so clients that are passed through have it as well.
+fn of_class(
+    item: &Item,
+    named: &str,
+    networks: Vec<String>,
+    purpose: Purpose,
+    listeners: &[String],
+    work: &mut Work,
+) {
+    let same = work.draft.classes.iter().find(|class| class.from == networks);
+    let name = same.map(|class| class.name.clone()).unwrap_or_else(|| {
+        work.draft.free_name("class", &named.chars().take(CLASS_MAX).collect::<String>())
     });
-    others.all(|it| {
-        it.kind == PartKind::Frontend
-            && reader.last(it, "default_backend").is_some_and(|line| line.word(1) == backend)
-            && targets(it).all(|target| target == backend)
-    })
+    let mode = if purpose == Purpose::Read { "readers" } else { "writer" };
+    if !work.draft.classes.iter().any(|class| class.name == name) {
+        let comments = vec![item.comment()];
+        work.draft.classes.push(Class { name: name.clone(), from: networks, comments });
+    }
+    let mut route = Route::new(mode, item.comment());
+    route.listen = listeners.to_vec();
+    route.classes.push(name.clone());
+    work.draft.routes.push(route);
+    let told = format!(
+        "classes {name:?}, and routes: mode {mode:?} of these clients; a class has its share of the server (classes.weight)"
+    );
+    work.differs(item, &told);
+}
+
+/// Whether clients of a frontend are served by this cluster, whatever its conditions say.
+fn is_home(
+    reader: &Reader<'_>,
+    part: &Part,
+    cluster: &Option<String>,
+    backends: &Backends<'_>,
+) -> bool {
+    let default = reader.last(part, "default_backend").and_then(|it| backends.find(it.word(1)));
+    *cluster == backends.first() && default.is_some_and(|(home, _)| home == *cluster)
 }
 
 fn is_network(text: &str) -> bool {

@@ -139,7 +139,8 @@ impl Homes {
             (!users.contains(name) && *cluster != home.cluster).then(|| name.clone())
         };
         let others: Vec<String> = self.users.iter().filter_map(other).take(NAMES_MAX).collect();
-        (!others.is_empty()).then(|| format!("so are clients of {}", others.join(", ")))
+        (!others.is_empty())
+            .then(|| format!("there, clients of {} are served by it as well", others.join(", ")))
     }
 
     /// Writes schemas into their clusters.

@@ -210,7 +210,7 @@ impl Reader<'_> {
             let text =
                 is_rewritten.then(|| "rules behind it still see the text as it came".to_owned());
             let schema = self.homes.difference(row.text("schemaname"));
-            let schema = schema.map(|others| format!("the schema has this cluster, and {others}"));
+            let schema = schema.map(|others| format!("its schema has this cluster; {others}"));
             let differences: Vec<_> = text.into_iter().chain(schema).collect();
             return work.rule(&item, rule, &differences.join("; "));
         }

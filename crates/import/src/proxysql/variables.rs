@@ -78,6 +78,11 @@ const VARIABLES: &[(&str, &[&str], Way)] = &[
     ("mysql-max_transaction_time", &["14400000"], Time("limits.transaction", 1, DAY)),
     ("mysql-max_transaction_idle_time", &["14400000"], Time("limits.idle_transaction", 1, DAY)),
     ("mysql-connection_max_age_ms", &["0"], Time("limits.backend_age", 1000, YEAR)),
+    (
+        "mysql-monitor_writer_is_also_reader",
+        &["true", "1"],
+        Needless("a writer is not read from while a reader can be"),
+    ),
     ("mysql-monitor_username", &[], Special(ignored)),
     ("mysql-monitor_password", &[], Special(ignored)),
     (

@@ -30,6 +30,7 @@ mod hostile_clients;
 mod hostile_commands;
 mod hostile_servers;
 mod imported;
+mod imported_routes;
 mod init;
 mod learnt;
 mod legs;
