@@ -18,7 +18,8 @@ const ABSENT: &[(&str, &str)] = &[
     ("statement_time", "users.statement and classes.statement bound the time of statements"),
 ];
 
-fn is_absent(key: &str) -> bool {
+/// Whether this version of Flifo lacks this key of rules.
+pub(crate) fn is_absent(key: &str) -> bool {
     ABSENT.iter().any(|(absent, _)| *absent == key)
 }
 

@@ -55,7 +55,7 @@ impl<'a> Backends<'a> {
             let shared =
                 it.addresses.iter().find_map(|address| of_address.get(&**address).copied());
             let beside = (it.purpose == Purpose::Read)
-                .then(|| of_stem.get(&*it.stem).copied().or((writers == 1).then_some(0)))
+                .then(|| of_stem.get(&*it.stem).copied().or_else(|| (writers == 1).then_some(0)))
                 .flatten()
                 .filter(|at| *at < backends.clusters.len());
             let cluster = shared.or(beside).unwrap_or_else(|| {

@@ -2,6 +2,7 @@
 //!
 //! A variable that has ProxySQL's default says nothing: Flifo has defaults of its own.
 
+use crate::form::is_absent;
 use crate::tables::{Row, Tables};
 use crate::value::{Value, size, time};
 use crate::work::{Item, Work};
@@ -257,7 +258,7 @@ pub(super) fn convert(tables: &Tables, work: &mut Work) {
     }
     console(rows, work);
     monitor(rows, work);
-    events(rows, work);
+    events(tables, work);
     authority(tables, work);
 }
 
@@ -382,12 +383,19 @@ fn digests(_: &str, item: &Item, work: &mut Work) {
 }
 
 /// The log of statements: of all of them, or of those of some rules.
-fn events(rows: &[Row], work: &mut Work) {
+fn events(tables: &Tables, work: &mut Work) {
+    let rows = tables.rows("global_variables");
     let Some((file, item)) = find(rows, "mysql-eventslog_filename") else { return };
     let default = find(rows, "mysql-eventslog_default_log");
-    let (threshold, which) = match default.is_some_and(|(value, _)| matches!(value, "1" | "true")) {
-        true => ("0s", "all statements are written"),
-        false => ("none", "statements of rules with log alone are written (threshold)"),
+    let is_whole = default.is_some_and(|(value, _)| matches!(value, "1" | "true"));
+    let has_rules = tables.rows("mysql_query_rules").iter().any(|row| row.is_on("log"));
+    let (threshold, which) = match (is_whole, has_rules && !is_absent("log")) {
+        (true, _) => ("0s", "all statements are written"),
+        (false, true) => ("none", "statements of rules with log alone are written (threshold)"),
+        (false, false) => {
+            let why = "it was a log of statements for which a rule has log; see logs.slow";
+            return work.needless(&item, why);
+        }
     };
     let difference = format!("{which}; in Flifo's own folder, in the form of a slow log");
     work.log_file(&item, "logs.slow.file", file, &difference);

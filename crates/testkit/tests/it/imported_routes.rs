@@ -185,7 +185,7 @@ const MAXSCALE_SPLIT: Case = Case {
         ("192.168.10.2:3306", "a2"),
         ("192.168.10.3:3306", "a3"),
     ],
-    roles: &["writer", "reader", "reader"],
+    roles: &["writer", "reader", "backup"],
     accounts: &[WEB, ("maxscale", "maxscale-secret"), ("monitor", "monitor-secret")],
     asks: &[
         // The third server is of the rank "secondary".
