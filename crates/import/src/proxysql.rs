@@ -59,11 +59,11 @@ const OTHERS: &[(&str, &str)] = &[
     ),
     (
         "mysql_firewall_whitelist_users",
-        "what the firewall has learnt is not taken over: let Flifo learn again",
+        "what it has learnt is not taken over: a rule with firewall learns (docs/manual/firewall.md)",
     ),
     (
         "mysql_firewall_whitelist_rules",
-        "what the firewall has learnt is not taken over: let Flifo learn again",
+        "what it has learnt is not taken over: a rule with firewall learns (docs/manual/firewall.md)",
     ),
     ("mysql_firewall_whitelist_sqli_fingerprints", "fingerprints are ProxySQL's own"),
     ("mysql_ldap_mapping", "users of LDAP are passed through: the server asks LDAP"),

@@ -67,7 +67,7 @@ fn filter(reader: &Reader<'_>, section: &IniSection, listen: &[String], work: &m
         ),
         "dbfwfilter" => work.lost(
             &item,
-            "write rules that refuse (refuse = …), or let Flifo learn what is allowed",
+            "write rules that refuse, or one with firewall, which learns (docs/manual/firewall.md)",
         ),
         "hintfilter" => work.lost(
             &item,

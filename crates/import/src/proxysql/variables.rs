@@ -132,9 +132,15 @@ const VARIABLES: &[(&str, &[&str], Way)] = &[
     (
         "mysql-firewall_whitelist_enabled",
         &["false"],
-        Lost("what the firewall has learnt is not taken over: let Flifo learn again"),
+        Lost(
+            "what it has learnt is not taken over: a rule with firewall learns (docs/manual/firewall.md)",
+        ),
     ),
-    ("mysql-automatic_detect_sqli", &["false"], Lost("write rules that refuse; see the firewall")),
+    (
+        "mysql-automatic_detect_sqli",
+        &["false"],
+        Lost("a rule with firewall names injections (docs/manual/firewall.md)"),
+    ),
     (
         "mysql-query_cache_size_MB",
         &["256"],
