@@ -317,9 +317,14 @@ impl Reader<'_> {
         }
         let milliseconds =
             |column: &str| row.number(column).filter(|it| 0 < *it).map(i64::unsigned_abs);
-        acts.extend(milliseconds("timeout").map(|it| Act::StatementTime(time(it))));
-        acts.extend(milliseconds("delay").map(|it| Act::Delay(time(it))));
-        acts.extend(milliseconds("retries").map(Act::Retries));
+        acts.extend(milliseconds("timeout").map(|it| Act::StatementTime(time(it.min(DAY)))));
+        if let Some(delay) = milliseconds("delay") {
+            acts.push(Act::Delay(time(delay.min(DELAY_MAX))));
+            if DELAY_MAX < delay {
+                work.differs(&row.item("delay"), "no delay is longer than a minute");
+            }
+        }
+        acts.extend(milliseconds("retries").map(|it| Act::Retries(it.min(RETRIES_MAX))));
         if row.is_on("log") {
             acts.push(Act::LogSlow);
         }
@@ -385,6 +390,12 @@ impl Reader<'_> {
         }
     }
 }
+
+/// Milliseconds.
+const DAY: u64 = 86_400_000;
+const DELAY_MAX: u64 = 60_000;
+
+const RETRIES_MAX: u64 = 10;
 
 /// Columns of rules that have no counterpart.
 const LOST: &[(&str, &str)] = &[
