@@ -93,9 +93,9 @@ const PROXYSQL_RULES: Case = Case {
         ask("0.0.0.0:6033", APP_RW, READ, "a1"),
         ask("0.0.0.0:6033", APP_RW, WRITE, "a1"),
         ask("0.0.0.0:6033", APP_RW, "DELETE FROM orders", "error 1148"),
-        ask("0.0.0.0:6033", APP_RW, "DELETE FROM orders WHERE id = 9 RETURNING 1", ""),
+        ask("0.0.0.0:6033", APP_RW, "DELETE FROM shop.orders WHERE id = 9", ""),
         ask("0.0.0.0:6033", APP_RW, "USE shop | SELECT * FROM orders", "= 7,$5"),
-        ask("0.0.0.0:6033", APP_RW, "SELECT @@port FROM shop.figures", "a2"),
+        ask("0.0.0.0:6033", APP_RW, "USE shop | SELECT @@port FROM figures", "a2"),
         ask("0.0.0.0:6033", BI, READ, "a2"),
         Ask {
             from: "127.5.0.1",
@@ -194,7 +194,8 @@ const MAXSCALE_SPLIT: Case = Case {
         ask("[::]:4006", WEB, WRITE, "a1"),
         ask("[::]:4006", WEB, IN_TRANSACTION, "a1"),
         ask("127.0.0.1:4008", WEB, READ, "a2"),
-        ask("127.0.0.1:4008", WEB, LOCK, "a2"),
+        // A server that is read_only says so.
+        ask("127.0.0.1:4008", WEB, LOCK, "error 1290"),
     ],
 };
 
