@@ -229,6 +229,8 @@ const HAPROXY_READ_WRITE: Case = Case {
         ("db1.example.com:3306", "a1"),
         ("db2.example.com:3306", "a2"),
         ("db3.example.com:3306", "a3"),
+        // It is disabled.
+        ("db4.example.com:3306", "b1"),
     ],
     roles: &["writer", "", "reader"],
     accounts: &[WEB],
@@ -390,7 +392,7 @@ fn outcome(ask: &Ask, port: u16, servers: &Servers) -> String {
         Err(problem) => {
             let text = problem.to_string();
             let number = ask.want.strip_prefix("error ").filter(|it| text.contains(it));
-            number.map_or(text.clone(), |number| format!("error {number}"))
+            number.map_or_else(|| text.clone(), |number| format!("error {number}"))
         }
     }
 }
