@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use shell::{Manual, VERSION};
 
 use crate::console::Console;
@@ -43,6 +43,9 @@ pub(crate) enum Command {
     ConfigReference,
     /// Print a configuration with every option at its default, explained.
     ConfigSample,
+    /// Make a configuration of another proxy's: ProxySQL's, MaxScale's, HAProxy's, or a list of users.
+    #[command(after_help = IMPORT_STATUS)]
+    Import(Import),
     /// Have the Flifo that runs read its configuration again, and print what has changed, and when that is in force.
     #[command(after_help = RELOAD_STATUS)]
     Reload {
@@ -204,6 +207,45 @@ pub(crate) struct Init {
     pub(crate) http: String,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// Files of other proxies: proxysql.cnf, proxysql.db, maxscale.cnf, haproxy.cfg, or lines of "user" "password". All
+    /// of them become one configuration.
+    #[arg(value_name = "FILE", required_unless_present = "proxysql")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Ask a running ProxySQL instead: the address of its administration, mostly port 6032.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) proxysql: Option<String>,
+    /// The user of that administration.
+    #[arg(long, value_name = "NAME", default_value = "admin", requires = "proxysql")]
+    pub(crate) user: String,
+    /// Where its password stands, if not in MYSQL_PWD; "admin" without either.
+    #[arg(long, value_name = "FILE", requires = "proxysql")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// What the files are, if that is not to be told by what is in them.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) from: Option<SourceKind>,
+    /// Where the configuration is written; "-" is the standard output, and then the report is on standard error.
+    #[arg(long, short, value_name = "FILE", default_value = "flifo.toml")]
+    pub(crate) output: PathBuf,
+    /// Replace the file if it is there.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print the report as a JSON list of objects with file, line, what, outcome and told.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SourceKind {
+    Proxysql,
+    ProxysqlDb,
+    Maxscale,
+    Haproxy,
+    Userlist,
+}
+
 /// What is typed behind a command of flifo-bench, which reads it; `--help` too.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
@@ -290,6 +332,12 @@ const WATCH_MAX: Duration = Duration::from_secs(3600);
 const INIT_STATUS: &str = "\
 Exit status: 0 Flifo serves, or what was done is taken back; 64 wrong arguments, or not agreed to; 69 something could \
 not be done.";
+
+const IMPORT_STATUS: &str = "\
+The report has a line for each thing that was read: what it became; what differs; what needs nothing here; what was not \
+converted, and what to use instead. Exit status: 0 Flifo does the same; 1 something differs; 2 something was not \
+converted, or Flifo finds a mistake in what was written; 64 wrong arguments, or a file of unknown kind; 69 something cannot \
+be read, asked or written; 78 a file is wrong, and nothing was written.";
 
 const RELOAD_STATUS: &str = "\
 Exit status: 0 the configuration is in force, as far as that can be without a start; 78 the configuration is wrong, \

@@ -4,6 +4,7 @@ mod arguments;
 mod console;
 mod doctor;
 mod health;
+mod import;
 mod init;
 mod passed_on;
 mod placement;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::ConfigSample => show(&config::sample()),
         Command::Demo(_) | Command::Bench(_) | Command::Lab(_) => passed_on::run(),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
         Command::Reload { console, json } => reload::run(&console, json),
         Command::Upgrade { console, json } => upgrade::run(&console, json),
         Command::Health { config, http, ready, patience } => {

@@ -27,8 +27,8 @@ pub enum Reply {
         rows: Vec<Vec<u8>>,
         more: bool,
     },
-    /// Rows of as many columns as the first one has.
-    Table(Vec<Vec<&'static str>>),
+    /// Rows of as many columns as the first one has; `None` is NULL.
+    Table(Vec<Vec<Option<&'static str>>>),
     /// One column, so many rows of so many bytes each.
     Many {
         rows: usize,
@@ -138,9 +138,7 @@ impl Out<'_> {
             Reply::Table(rows) => {
                 self.header_of(rows.first().map_or(1, Vec::len));
                 for row in rows {
-                    self.packet(|out| {
-                        row.iter().for_each(|it| out.put_lenenc_bytes(it.as_bytes()))
-                    });
+                    self.packet(|out| row.iter().for_each(|value| put_value(out, *value)));
                 }
                 self.end_of_rows(false);
             }
@@ -250,6 +248,13 @@ impl Out<'_> {
     fn packet(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         put_packet_with(&mut self.bytes, *self.sequence, write);
         *self.sequence = self.sequence.wrapping_add(1);
+    }
+}
+
+fn put_value(out: &mut Vec<u8>, value: Option<&str>) {
+    match value {
+        Some(text) => out.put_lenenc_bytes(text.as_bytes()),
+        None => out.push(0xfb),
     }
 }
 

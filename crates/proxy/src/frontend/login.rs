@@ -24,7 +24,7 @@ use wire::response::{OK, OkPacket};
 use crate::cluster::dial;
 use crate::cluster::facts::offered;
 use crate::cluster::servers::ServerId;
-use crate::config::{Listen, Mode};
+use crate::config::Listen;
 use crate::dispatch::client::{self, Client};
 use crate::dispatch::login_schema;
 use crate::dispatch::notes;
@@ -86,8 +86,10 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         Socket::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.try_into().ok()?,
     };
     let limit = worker.plan().limits.login;
-    // Where no user is known, every client is passed through, and the server is asked before the client.
-    let (greeter, logins) = match worker.shared.users.is_empty() {
+    // Where no user is known, every client is passed through, and the server is asked before the client; unless the
+    // client's own words decide which server that is.
+    let is_anywhere = worker.plan().routes.is_empty();
+    let (greeter, logins) = match worker.shared.users.is_empty() && is_anywhere {
         true => (Greeter::Server, &worker.pass_through_logins),
         false => (Greeter::Flifo, &worker.logins),
     };
@@ -185,8 +187,8 @@ async fn log_in(
         pass.lend(crate::frontend::proxy_protocol::receive(worker, pending_login)).await?;
     pending_login.server = match greeter {
         Greeter::Server => {
-            let first = worker.shared.cluster.first_cluster().id;
-            route::home(worker, first, Mode::Writer).await
+            let first = worker.shared.cluster.first_cluster();
+            route::home(worker, first.id, first.mode()).await
         }
         Greeter::Flifo => route::greeter(worker),
     };

@@ -65,7 +65,8 @@ impl Sessions {
         let refused = || Reply::Err(1146, "it is not there");
         Some(match text {
             _ if text.starts_with("SHOW SESSION VARIABLES") => {
-                Reply::Table(vec![vec!["sql_mode", "STRICT"], vec!["autocommit", "ON"]])
+                let pairs = [["sql_mode", "STRICT"], ["autocommit", "ON"]];
+                Reply::Table(pairs.map(|pair| pair.map(Some).to_vec()).to_vec())
             }
             _ if text.starts_with("SELECT @@session.") => {
                 let mode = if state.mode { "ANSI_QUOTES" } else { "STRICT" };
@@ -75,7 +76,7 @@ impl Sessions {
                     "@@session.autocommit" => manual,
                     _ => "",
                 });
-                Reply::Table(vec![values.collect()])
+                Reply::Table(vec![values.map(Some).collect()])
             }
             "SET ROLE NONE" => Reply::Err(1064, "no roles"),
             _ if text.starts_with("SELECT SCHEMA_NAME") => Reply::row("shop"),

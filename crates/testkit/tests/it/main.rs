@@ -29,6 +29,8 @@ mod hardening;
 mod hostile_clients;
 mod hostile_commands;
 mod hostile_servers;
+mod imported;
+mod imported_routes;
 mod init;
 mod learnt;
 mod legs;

@@ -34,6 +34,7 @@ const SHIPPED: &[&str] = &[
     "bench",
     "proxy",
     "doctor",
+    "import",
     "engine",
     "view",
     "backend",

@@ -6,8 +6,10 @@ use std::process::Command;
 
 /// The crates, and which other ones each may use. Arrows go down only.
 const EDGES: &[(&str, &[&str])] = &[
-    // `sys` finds flifo-bench, which it starts.
-    ("flifo", &["doctor", "init", "proxy", "shell", "sys"]),
+    // `sys` finds flifo-bench, which it starts; `backend` and `wire` for the administration that an import asks.
+    ("flifo", &["backend", "doctor", "import", "init", "proxy", "shell", "sys", "wire"]),
+    // What a hash of a password is.
+    ("import", &["wire"]),
     // Looks for the server as `run` does, and writes a configuration for it.
     ("init", &["backend", "proxy", "sys", "wire"]),
     ("flifo-bench", &["bench", "shell"]),

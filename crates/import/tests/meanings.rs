@@ -1,0 +1,130 @@
+//! What servers are for and where statements go, as far as it must be guessed from a configuration.
+
+use import::{Contents, Source};
+use toml::{Table, Value};
+
+fn import(text: &str) -> Table {
+    let contents = Contents::File { bytes: text.as_bytes().to_vec(), kind: None };
+    let made = import::import(&[Source { name: "x".to_owned(), contents }]).expect("is right");
+    made.text.parse().expect("is TOML")
+}
+
+/// Servers as `address group cluster`, rules as their names, and where statements go.
+fn summary(made: &Table) -> String {
+    let list = |name: &str| made.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let text = |of: &Value, key: &str| of.get(key).and_then(Value::as_str).map(str::to_owned);
+    let servers = list("servers")
+        .iter()
+        .map(|server| {
+            let of =
+                |key: &str, default: &str| text(server, key).unwrap_or_else(|| default.to_owned());
+            format!("{} {} {}", of("address", ""), of("group", "auto"), of("cluster", "-"))
+        })
+        .collect::<Vec<_>>();
+    let rules = list("rules").iter().filter_map(|rule| text(rule, "name")).collect::<Vec<_>>();
+    let routes = list("routes").iter().filter_map(|route| text(route, "mode")).collect::<Vec<_>>();
+    let mode = made.get("routing").and_then(|it| text(it, "mode")).unwrap_or_default();
+    format!("{} | {mode} {} | {}", servers.join(", "), routes.join(" "), rules.join(" "))
+}
+
+/// ProxySQL's servers as `host hostgroup`, users' hostgroups, and rules as `expression hostgroup`.
+fn proxysql(servers: &[(&str, u32)], users: &[u32], rules: &[(&str, u32)]) -> String {
+    let servers =
+        servers.iter().map(|(host, group)| format!("{{ address=\"{host}\", hostgroup={group} }},"));
+    let users = users.iter().enumerate().map(|(at, group)| {
+        format!("{{ username=\"u{at}\", password=\"p\", default_hostgroup={group} }},")
+    });
+    let rules = rules.iter().enumerate().map(|(at, (expression, group))| {
+        let id = at + 1;
+        format!("{{ rule_id={id}, match_digest=\"{expression}\", destination_hostgroup={group}, apply=1 }},")
+    });
+    let (servers, users, rules) =
+        (servers.collect::<String>(), users.collect::<String>(), rules.collect::<String>());
+    format!("mysql_servers=({servers}) mysql_users=({users}) mysql_query_rules=({rules})")
+}
+
+#[test]
+fn hostgroups_that_no_table_pairs() {
+    let split = &[("^SELECT.*FOR UPDATE", 0), ("^SELECT", 1)];
+    let cases = [
+        (
+            proxysql(&[("a", 0), ("b", 1), ("c", 1)], &[0], split),
+            "a:3306 writer -, b:3306 readers -, c:3306 readers - | split  | ",
+        ),
+        // The writer is read from as well.
+        (
+            proxysql(&[("a", 0), ("a", 1), ("b", 1)], &[0], split),
+            "a:3306 writer -, b:3306 readers - | split  | ",
+        ),
+        // Two applications that have nothing in common.
+        (
+            proxysql(&[("a", 0), ("b", 5)], &[0, 5], &[]),
+            "a:3306 writer hostgroup-0, b:3306 writer hostgroup-5 |   | ",
+        ),
+        // Something that is written goes elsewhere.
+        (
+            proxysql(&[("a", 0), ("b", 1)], &[0], &[("^INSERT INTO log", 1)]),
+            "a:3306 writer hostgroup-0, b:3306 writer hostgroup-1 |   | rule-1",
+        ),
+        // Rules behind reads keep all of them as they are.
+        (
+            proxysql(&[("a", 0), ("b", 1)], &[0], &[("^SELECT", 1), ("^SELECT 1$", 0)]),
+            "a:3306 writer -, b:3306 readers - |   | rule-1 rule-2",
+        ),
+        // Rules before them stay, too.
+        (
+            proxysql(&[("a", 0), ("b", 1)], &[0], &[("^SELECT x FROM y", 0), ("^SELECT", 1)]),
+            "a:3306 writer -, b:3306 readers - | split  | rule-1",
+        ),
+        // A user that reads only.
+        (
+            proxysql(&[("a", 0), ("b", 1), ("a", 1)], &[0, 0, 1], split),
+            "a:3306 writer -, b:3306 readers - | split readers | ",
+        ),
+    ];
+    for (text, want) in cases {
+        assert_eq!(summary(&import(&text)), want, "{text}");
+    }
+}
+
+#[test]
+fn backends_that_belong_together() {
+    let server = |name: &str| format!(" server {name} {name}:3306 check\n");
+    let backend = |name: &str, servers: &[&str]| {
+        let servers: String = servers.iter().map(|it| server(it)).collect();
+        format!("backend {name}\n mode tcp\n option mysql-check\n{servers}")
+    };
+    let frontend = |port: u32, name: &str| {
+        format!("frontend in_{name}\n mode tcp\n bind :{port}\n default_backend {name}\n")
+    };
+    let all = |parts: &[(u32, &str, &[&str])]| {
+        let parts = parts.iter();
+        parts
+            .map(|(port, name, servers)| frontend(*port, name) + &backend(name, servers))
+            .collect::<String>()
+    };
+    let cases = [
+        (
+            all(&[(3306, "db_rw", &["a"]), (3307, "db_ro", &["b", "c"])]),
+            "a:3306 writer -, b:3306 readers -, c:3306 readers - |  readers | ",
+        ),
+        (
+            all(&[
+                (3307, "shop-read", &["b"]),
+                (3306, "shop-write", &["a"]),
+                (3308, "crm-write", &["c"]),
+                (3309, "crm-read", &["d"]),
+            ]),
+            "b:3306 readers shop-write, a:3306 writer shop-write, c:3306 writer crm-write, d:3306 readers crm-write \
+             |  readers readers | in_crm-write in_crm-read",
+        ),
+        // All for reads: one must be written to.
+        (
+            all(&[(3306, "one_replicas", &["a", "b"]), (3307, "two_replicas", &["a", "c"])]),
+            "a:3306 writer -, b:3306 readers -, c:3306 readers - |  readers readers | ",
+        ),
+    ];
+    for (text, want) in cases {
+        assert_eq!(summary(&import(&text)), want, "{text}");
+    }
+}
