@@ -15,7 +15,7 @@ use super::bucket::Buckets;
 use super::edit::Edit;
 use super::firewall::{Firewall, FirewallMode};
 use super::room::RuleRoom;
-use super::rule::{Condition, Rule, RuleRate, Then};
+use super::rule::{Condition, Rule, RuleRate, RuleRole, Then};
 use super::window::WeekMinute;
 
 /// The rules of a configuration.
@@ -26,8 +26,32 @@ pub struct Rules {
     /// Expressions over digests, and over texts, with the questions that ask for them.
     pub(super) digests: Expressions,
     pub(super) texts: Expressions,
-    asks_time: bool,
+    asks: Vec<RuleAsks>,
+    /// By their numbers.
+    labels: Vec<String>,
     since: Instant,
+}
+
+/// What rules ask for that takes some work to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleAsks {
+    /// The time of the week.
+    Time,
+    /// How a client came.
+    Origin,
+    /// Where a statement would go if no rule sent it.
+    Place,
+}
+
+impl RuleAsks {
+    const fn of(condition: &Condition) -> Option<Self> {
+        match condition {
+            Condition::Time(_) => Some(Self::Time),
+            Condition::Listener(_) | Condition::Program(_) => Some(Self::Origin),
+            Condition::Cluster(_) | Condition::Role(_) => Some(Self::Place),
+            _ => None,
+        }
+    }
 }
 
 /// A rule made ready.
@@ -107,19 +131,27 @@ pub(super) struct Expressions {
 }
 
 /// A session, as far as rules ask.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct SessionFacts<'a> {
     pub user: &'a [u8],
     pub schema: Option<&'a [u8]>,
     pub address: Option<IpAddr>,
+    /// The address that its client came in by, and what the client's program calls itself; empty where no rule asks.
+    pub listener: &'a [u8],
+    pub program: &'a [u8],
 }
 
 /// What is of the moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Moment {
+pub struct Moment<'a> {
     pub in_transaction: bool,
     pub local: WeekMinute,
     pub utc: WeekMinute,
+    /// Where the statement would go if no rule sent it.
+    pub cluster: Option<&'a str>,
+    pub role: RuleRole,
+    /// The label at which the client's earlier statements have had rules begin.
+    pub label: Option<&'a str>,
 }
 
 /// An expression takes at most so much memory, compiled; all together at most so much.
@@ -205,8 +237,8 @@ impl Rules {
             _ => None,
         })?;
         let since = earlier.map_or(now, |it| it.since);
-        let asks_time = questions.iter().any(|it| matches!(it.asks, Condition::Time(_)));
-        Ok(Self { rules: ready, questions, digests, texts, asks_time, since })
+        let asks = questions.iter().filter_map(|it| RuleAsks::of(&it.asks)).collect();
+        Ok(Self { rules: ready, questions, digests, texts, asks, labels, since })
     }
 
     /// None, counted since now.
@@ -217,18 +249,28 @@ impl Rules {
             questions: Vec::new(),
             digests: nothing(),
             texts: nothing(),
-            asks_time: false,
+            asks: Vec::new(),
+            labels: Vec::new(),
             since: now,
         }
     }
 
-    /// Whether any rule asks for the time of the week.
-    pub const fn asks_time(&self) -> bool {
-        self.asks_time
+    /// Whether any rule asks for this.
+    pub fn asks(&self, what: RuleAsks) -> bool {
+        self.asks.contains(&what)
     }
 
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
+    }
+
+    /// The shortest time that any rule lets a statement run.
+    pub fn shortest_time(&self) -> Option<Duration> {
+        self.rules
+            .iter()
+            .filter(|it| !it.rule.off)
+            .filter_map(|it| it.rule.acts.statement_time)
+            .min()
     }
 
     /// A rule by its place.
@@ -257,14 +299,21 @@ impl Rules {
         self.since.checked_add(Duration::from_millis(millis))
     }
 
-    /// Goes through these rules. A rule that refuses is hit by what is not known as well. Answers with those that are
+    /// The number of the label at which rules begin at this moment. One that no rule has any more is none.
+    pub(super) fn begins_at(&self, moment: &Moment<'_>) -> Option<usize> {
+        let label = moment.label?;
+        self.labels.iter().position(|known| known == label)
+    }
+
+    /// Goes through these rules, beginning at this label. A rule that refuses is hit by what is not known as well. Answers with those that are
     /// hit, in their order.
     pub(super) fn walk(
         &self,
+        mut label: Option<usize>,
         rules: impl Iterator<Item = usize>,
         mut judge: impl FnMut(usize, &ReadyRule) -> Truth,
     ) -> Vec<usize> {
-        let (mut hit, mut label) = (Vec::new(), None);
+        let mut hit = Vec::new();
         for at in rules {
             let Some(ready) = self.rules.get(at) else { continue };
             if ready.rule.off || ready.label != label {
@@ -367,7 +416,11 @@ impl Node {
 impl ReadsOf {
     const fn of(condition: &Condition) -> Self {
         match condition {
-            Condition::User(_) | Condition::Schema(_) | Condition::Address(_) => Self::Session,
+            Condition::User(_)
+            | Condition::Schema(_)
+            | Condition::Address(_)
+            | Condition::Listener(_)
+            | Condition::Program(_) => Self::Session,
             Condition::Kind(_)
             | Condition::Table(_)
             | Condition::Digest(_)

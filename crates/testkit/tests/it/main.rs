@@ -57,6 +57,7 @@ mod reload_settings;
 mod rights;
 mod road;
 mod rules;
+mod rules_bounds;
 mod session_start;
 mod shared;
 mod shared_blind_spots;
