@@ -1,4 +1,5 @@
-# make demo   compares a private MariaDB with and without Flifo on this machine, in two topologies; takes 8 minutes.
+# make demo   shows what rules do, in half a minute; then compares a private MariaDB with and without Flifo on this
+#             machine, in two topologies, which takes 8 minutes.
 #             Options: make demo DEMO='--with haproxy --clients 8,512'; see flifo demo --help.
 # make test   checks format, lints and dependencies, and runs all tests.
 # make package   builds the Debian package in target/package; needs no root. The maintainer is DEBFULLNAME <DEBEMAIL>.
@@ -18,6 +19,7 @@ TESTS := $(shell echo $$(( $$(nproc) * 3 / 2 )))
 demo:
 	@packaging/install-deps.sh demo
 	@cargo build --release --package flifo --package flifo-bench
+	@$(TARGET)/release/flifo demo --rules
 	@$(TARGET)/release/flifo demo $(if $(findstring --sysbench,$(DEMO)),,--html $(TARGET)/demo.html) $(DEMO)
 
 test:

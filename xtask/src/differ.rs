@@ -5,24 +5,27 @@
 
 use std::fs;
 use std::panic::resume_unwind;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bench::interrupt::Interrupt;
+use bench::private_server::PrivateServer;
 use bench::progress::Progress;
 use clap::ValueEnum;
 use testkit::differ::campaign::{Between, Campaign, Finding, Lane, Nothing, ThroughFlifo, check};
 use testkit::differ::generate::Shape;
 use testkit::differ::program::Brand;
+use testkit::differ::random_rules::{Chance, ThroughRules};
+use testkit::differ::random_templates::{Compared, compare};
 use testkit::differ::site::Site;
 use testkit::differ::succession::ThroughSuccessors;
 use testkit::differ::text;
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct Extent {
     /// Statements for each seed: commands that are answered through Flifo and compared. Those that
     /// are sent directly are not counted; those that have no answer neither.
@@ -50,6 +53,12 @@ pub(crate) struct Extent {
     /// Flifos take over from each other all the time.
     #[arg(long, conflicts_with_all = ["direct", "programs"])]
     upgrades: bool,
+    /// Flifo has rules, made by chance from the seeds, that must change nothing a client can see.
+    #[arg(long, conflicts_with_all = ["direct", "programs", "upgrades"])]
+    rules: bool,
+    /// Statements are rewritten by rules with templates, made by chance from the seeds, and compared with references.
+    #[arg(long, conflicts_with_all = ["direct", "programs", "upgrades", "rules"])]
+    templates: bool,
     /// Compares two direct runs: shows whether the programs themselves can be repeated.
     #[arg(long)]
     direct: bool,
@@ -87,6 +96,9 @@ pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Res
         ServerKind::Mariadb => Brand::MariaDb,
         ServerKind::Mysql => Brand::MySql,
     };
+    if extent.templates {
+        return templates(extent, &flifo, interrupt);
+    }
     let mut sites = start(brand, if extent.programs.is_empty() { extent.lanes } else { 1 })
         .context("there is no such server on this machine")?;
     let found = if !extent.programs.is_empty() {
@@ -100,11 +112,72 @@ pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Res
         let found = series(extent, brand, &mut sites, between, interrupt)?;
         println!("{} Flifos took over from the one before", took_over.load(Ordering::Relaxed));
         found
+    } else if extent.rules {
+        with_rules(extent, brand, &mut sites, &flifo, interrupt)?
     } else {
         series(extent, brand, &mut sites, || ThroughFlifo::of(flifo.clone()), interrupt)?
     };
     ensure!(found == 0, "{found} programs differ");
     Ok(())
+}
+
+/// Templates for each Flifo, and statements for each of them.
+const TEMPLATES: (usize, usize) = (100, 50);
+
+/// Rewritten statements against their references.
+fn templates(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
+    let server = PrivateServer::start_default()?;
+    for seed in &extent.seeds {
+        let (mut chance, mut all) = (Chance::new(*seed), Compared::default());
+        let mut progress = Progress::begin(&format!("seed {seed}"), extent.statements as u64);
+        while all.statements < extent.statements {
+            interrupt.check()?;
+            match compare(&server, flifo, &mut chance, TEMPLATES) {
+                Ok(more) => {
+                    all.statements += more.statements;
+                    all.rows += more.rows;
+                }
+                Err(difference) => bail!("seed {seed}: replies differ\n{difference}"),
+            }
+            progress.set(all.statements as u64);
+        }
+        let Compared { statements, rows } = all;
+        println!(
+            "seed {seed}: {statements} statements rewritten as the reference has them, {rows} rows"
+        );
+    }
+    Ok(())
+}
+
+/// Each lane has rules of its own, and each seed has others.
+fn with_rules(
+    extent: &Extent,
+    brand: Brand,
+    sites: &mut [Site],
+    flifo: &Path,
+    interrupt: &Interrupt,
+) -> Result<usize> {
+    let mut found = 0;
+    for seed in &extent.seeds {
+        let lane = AtomicU64::new(seed.wrapping_mul(u64::from(extent.lanes)));
+        let (of, sets) =
+            (Extent { seeds: vec![*seed], ..extent.clone() }, Mutex::new(String::new()));
+        let between = || {
+            let rules = ThroughRules::of(flifo.to_owned(), lane.fetch_add(1, Ordering::Relaxed));
+            let mut sets = sets.lock().unwrap_or_else(PoisonError::into_inner);
+            sets.push_str(&format!("# A lane of seed {seed}\n{}\n", rules.rules()));
+            rules
+        };
+        let differ = series(&of, brand, sites, between, interrupt)?;
+        if differ > 0 {
+            println!("{}", sets.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
+        found += differ;
+        if extent.differences <= found {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// Starts servers for each lane, all at once.

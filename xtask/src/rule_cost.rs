@@ -129,7 +129,8 @@ fn new_digest() -> Result<f64> {
     let timed = |rules: &[Rule]| -> Result<f64> {
         let rules = Rules::new(rules, None, Instant::now()).map_err(anyhow::Error::msg)?;
         let mut judge = Judge::new(Arc::new(rules));
-        let session = SessionFacts { user: b"app", schema: Some(b"shop"), address: None };
+        let session =
+            SessionFacts { user: b"app", schema: Some(b"shop"), ..SessionFacts::default() };
         let mut rounds = Vec::new();
         for round in 0..ROUNDS {
             let texts: Vec<_> = (0..DIGESTS)

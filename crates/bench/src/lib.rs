@@ -22,6 +22,7 @@ pub mod programs;
 pub mod progress;
 pub mod relay;
 pub mod results;
+pub mod rules_demo;
 pub mod run;
 pub mod statistics;
 pub mod sysbench;

@@ -33,6 +33,7 @@ pub mod overload;
 pub mod own_id;
 pub mod pace;
 pub mod parked;
+pub mod passed_texts;
 pub mod pin;
 pub mod placement;
 pub mod places;

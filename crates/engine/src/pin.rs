@@ -55,10 +55,12 @@ pub enum Pin {
     Charset,
     /// The server reports no changes of session state: whatever the client does there stays on its backend.
     Unreported,
+    /// A rule keeps it (`connection = "keep"`).
+    Rule,
 }
 
 impl Pin {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::SessionVariable,
         Self::Set,
         Self::UserVariable,
@@ -84,6 +86,7 @@ impl Pin {
         Self::Role,
         Self::Charset,
         Self::Unreported,
+        Self::Rule,
     ];
 
     /// Whether `COM_RESET_CONNECTION` surely undoes what made the session keep its backend. It leaves roles and the
@@ -136,6 +139,7 @@ impl Pin {
             Self::Role => "role",
             Self::Charset => "charset",
             Self::Unreported => "unreported",
+            Self::Rule => "rule",
         }
     }
 }

@@ -21,6 +21,7 @@ pub mod tags;
 pub mod template;
 #[cfg(test)]
 mod tests;
+pub mod verdict;
 pub mod window;
 
 pub use self::reading::comparable;

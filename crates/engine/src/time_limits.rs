@@ -104,6 +104,8 @@ pub enum LimitSource {
     All,
     Class,
     User,
+    /// A rule that the statement has hit.
+    Rule,
 }
 
 /// A limit that holds for a client.
@@ -112,6 +114,13 @@ pub struct Limit {
     pub timed: Timed,
     pub max: Duration,
     pub source: LimitSource,
+}
+
+impl Limit {
+    /// The one that is passed first.
+    pub fn narrower(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        one.into_iter().chain(other).min_by_key(|limit| limit.max)
+    }
 }
 
 /// A limit that a client has passed, and when that was seen.
@@ -293,6 +302,19 @@ mod tests {
             assert_eq!(other.map(|limit| limit.max), all.statement, "it is of no rule");
             assert_eq!(limits.find(Timed::ClientAge, b"app", ClassId(1)), None);
         }
+    }
+
+    #[test]
+    fn of_two_limits_the_narrower_holds() {
+        let limit = |seconds, source| {
+            let max = Duration::from_secs(seconds);
+            Some(Limit { timed: Timed::Statement, max, source })
+        };
+        let (own, rule) = (limit(5, LimitSource::User), limit(3, LimitSource::Rule));
+        assert_eq!(Limit::narrower(own, rule), rule);
+        assert_eq!(Limit::narrower(own, limit(7, LimitSource::Rule)), own);
+        assert_eq!(Limit::narrower(own, limit(5, LimitSource::Rule)), own, "it need not be named");
+        assert_eq!((Limit::narrower(own, None), Limit::narrower(None, rule)), (own, rule));
     }
 
     #[test]

@@ -132,13 +132,23 @@ pub(crate) struct Demo {
     /// Write a page with charts.
     #[arg(long, value_name = "FILE", conflicts_with = "sysbench")]
     pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) instead: DemoInstead,
+    /// Leave the server's folder behind.
+    #[arg(long, requires = "sysbench")]
+    pub(crate) keep: bool,
+}
+
+/// What is shown in the place of the usual.
+#[derive(Debug, Args)]
+pub(crate) struct DemoInstead {
     /// Have sysbench make the load, for a second opinion. It has a thread for each client, and they
     /// share the CPUs with the server; nothing is bound to CPUs.
     #[arg(long)]
     pub(crate) sysbench: bool,
-    /// Leave the server's folder behind.
-    #[arg(long, requires = "sysbench")]
-    pub(crate) keep: bool,
+    /// Show what rules do to an application that runs, in front of two private servers; nothing is measured.
+    #[arg(long, conflicts_with = "sysbench")]
+    pub(crate) rules: bool,
 }
 
 const EXIT_STATUS: &str = "Exit status: 0 all is well, 1 a comparison found something worse, 64 wrong arguments, 69 a server, \

@@ -16,14 +16,17 @@ use bench::targets::TargetKind;
 use bench::topology;
 use shell::{OK, print};
 
-use crate::arguments::Demo;
+use crate::arguments::{Demo, DemoInstead};
 use crate::measure::{STDOUT, colours, ending, status, write, write_json};
 
 /// Carries the command out. Returns the exit status.
 pub(crate) fn run(arguments: Demo) -> u8 {
-    status(match arguments.sysbench {
-        true => by_sysbench(arguments),
-        false => by_ourselves(arguments),
+    status(match arguments.instead {
+        DemoInstead { rules: true, .. } => {
+            programs::flifo().and_then(|flifo| bench::rules_demo::run(&flifo)).map(|()| OK)
+        }
+        DemoInstead { sysbench: true, .. } => by_sysbench(arguments),
+        _ => by_ourselves(arguments),
     })
 }
 

@@ -144,6 +144,21 @@ pub(crate) struct SessionOfRules {
     /// The IP address of its client.
     #[arg(long, value_name = "IP")]
     pub(crate) address: Option<String>,
+    /// The address that its client came in by, as the option listen has it.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listener: Option<String>,
+    /// What its client's program calls itself.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) program: Option<String>,
+    /// The cluster that statements would go to if no rule sent them.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cluster: Option<String>,
+    /// Where in that cluster: reader or writer.
+    #[arg(long, value_name = "ROLE")]
+    pub(crate) role: Option<String>,
+    /// The label at which earlier statements have had rules begin.
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) label: Option<String>,
     /// It is in a transaction.
     #[arg(long)]
     pub(crate) in_transaction: bool,

@@ -26,6 +26,11 @@ impl SessionOfRules {
             user: self.user.clone().unwrap_or_default(),
             schema: self.schema.clone(),
             address: self.address.clone(),
+            listener: self.listener.clone(),
+            program: self.program.clone(),
+            cluster: self.cluster.clone(),
+            role: self.role.clone(),
+            label: self.label.clone(),
             in_transaction: self.in_transaction,
         }
     }

@@ -18,7 +18,9 @@ use view::slow::SlowEntry;
 pub use self::file::RecordError;
 pub(crate) use self::recorder::RecordCounts;
 use self::recorder::{Record, Recorder};
-pub(crate) use self::statement::{LoggedClient, Noted, Noting, SlowClient, StatementEnd};
+pub(crate) use self::statement::{
+    LoggedClient, Noted, Noting, SlowClient, StatementEnd, ToldByRules,
+};
 use crate::config::{Logs, Plan};
 
 /// Both logs.

@@ -50,6 +50,8 @@ pub struct Builder {
     schema: Option<String>,
     /// The address of its own end.
     source: Option<IpAddr>,
+    /// What it says of itself, as packets have it.
+    attributes: Vec<u8>,
 }
 
 /// A client that is logged in.
@@ -145,6 +147,15 @@ impl Builder {
         Self { capabilities: self.capabilities | capabilities, ..self }
     }
 
+    /// Says that this program connects.
+    #[must_use]
+    pub fn program(self, name: &str) -> Self {
+        let mut attributes = Vec::new();
+        attributes.put_lenenc_bytes(b"program_name");
+        attributes.put_lenenc_bytes(name.as_bytes());
+        Self { attributes, ..self }.with(Capabilities::CONNECT_ATTRS)
+    }
+
     /// Connects and logs in.
     pub fn connect(self) -> Result<Client, Problem> {
         self.connect_asked().1
@@ -190,7 +201,7 @@ impl Builder {
             response: Vec::new(),
             schema: self.schema.map(String::into_bytes),
             plugin: Some(self.plugin.name().to_vec()),
-            attributes: Vec::new(),
+            attributes: self.attributes,
             zstd_level: None,
         };
         let Greeted { mut talk, greeting } = greeted.secure(self.tls.as_ref(), &mut login).await?;
@@ -226,6 +237,7 @@ impl Client {
             capabilities: CAPABILITIES,
             schema: None,
             source: None,
+            attributes: Vec::new(),
         }
     }
 

@@ -14,6 +14,8 @@ mod kinds;
 mod masks;
 pub mod peer;
 pub mod program;
+pub mod random_rules;
+pub mod random_templates;
 mod reading;
 pub mod run;
 pub mod shrink;

@@ -25,10 +25,12 @@ pub enum AuditKind {
     Accounts,
     /// Orders on Flifo's console.
     Console,
+    /// Statements that a rule has told.
+    Ruled,
 }
 
 impl AuditKind {
-    /// With their names in the configuration.
+    /// Those that the configuration chooses, with their names there.
     pub const ALL: [(&'static str, Self); 6] = [
         ("logins", Self::Logins),
         ("refusals", Self::Refusals),
@@ -47,6 +49,7 @@ impl AuditKind {
             Self::Ddl => "ddl",
             Self::Accounts => "account",
             Self::Console => "console",
+            Self::Ruled => "statement",
         }
     }
 }

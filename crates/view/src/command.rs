@@ -42,6 +42,13 @@ pub struct RulesAsked {
     pub user: String,
     pub schema: Option<String>,
     pub address: Option<String>,
+    pub listener: Option<String>,
+    pub program: Option<String>,
+    /// Where it would go if no rule sent it.
+    pub cluster: Option<String>,
+    pub role: Option<String>,
+    /// The label at which earlier statements have had rules begin.
+    pub label: Option<String>,
     pub in_transaction: bool,
 }
 
@@ -107,7 +114,8 @@ fn order(text: &[u8]) -> Result<Command, Wrong> {
     Ok(command)
 }
 
-/// `EXPLAIN RULES FOR 'text' [USER 'u'] [SCHEMA 's'] [ADDRESS 'a'] [IN TRANSACTION]`
+/// `EXPLAIN RULES FOR 'text' [USER 'u'] [SCHEMA 's'] [ADDRESS 'a'] [LISTENER 'l'] [PROGRAM 'p'] [CLUSTER 'c']
+/// [ROLE 'r'] [LABEL 'l'] [IN TRANSACTION]`
 fn explain_rules(text: &[u8]) -> Result<Command, Wrong> {
     let mut words = Words::of(text)?;
     let mut asked = RulesAsked::default();
@@ -122,6 +130,16 @@ fn explain_rules(text: &[u8]) -> Result<Command, Wrong> {
             asked.schema = Some(words.text("a schema's name in quotes")?);
         } else if words.take("ADDRESS") {
             asked.address = Some(words.text("an address in quotes")?);
+        } else if words.take("LISTENER") {
+            asked.listener = Some(words.text("an address in quotes")?);
+        } else if words.take("PROGRAM") {
+            asked.program = Some(words.text("a program's name in quotes")?);
+        } else if words.take("CLUSTER") {
+            asked.cluster = Some(words.text("a cluster's name in quotes")?);
+        } else if words.take("ROLE") {
+            asked.role = Some(words.text("a role in quotes")?);
+        } else if words.take("LABEL") {
+            asked.label = Some(words.text("a label in quotes")?);
         } else if words.take("IN") && words.take("TRANSACTION") {
             asked.in_transaction = true;
         } else {
@@ -237,12 +255,18 @@ mod tests {
         is("DRAIN SERVER db1.local", Command::Server(Verb::Drain, Some("db1.local".into())));
         is("confirm writer db2", Command::ConfirmWriter("db2".into()));
         is(
-            "explain rules for 'SELECT \"a\"' user 'app' schema 's' address '::1' in transaction",
+            "explain rules for 'SELECT \"a\"' user 'app' schema 's' address '::1' listener '%:1' program 'p' \
+             cluster 'c' role 'reader' label 'x' in transaction",
             Command::ExplainRules(RulesAsked {
                 text: "SELECT \"a\"".into(),
                 user: "app".into(),
                 schema: Some("s".into()),
                 address: Some("::1".into()),
+                listener: Some("%:1".into()),
+                program: Some("p".into()),
+                cluster: Some("c".into()),
+                role: Some("reader".into()),
+                label: Some("x".into()),
                 in_transaction: true,
             }),
         );

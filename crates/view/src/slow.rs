@@ -57,6 +57,8 @@ pub enum Why {
     Slow,
     /// It is one of so many, whatever time it has taken.
     Sampled,
+    /// A rule says so.
+    Ruled,
 }
 
 impl Parts {

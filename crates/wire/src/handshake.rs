@@ -182,6 +182,19 @@ impl Login {
         })
     }
 
+    /// What the client has said of itself by this name.
+    pub fn attribute(&self, name: &[u8]) -> Option<&[u8]> {
+        let mut reader = Reader::new(&self.attributes);
+        while !reader.is_empty() {
+            let key = reader.lenenc_bytes("an attribute's name").ok()?;
+            let value = reader.lenenc_bytes("an attribute's value").ok()?;
+            if key == name {
+                return Some(value);
+            }
+        }
+        None
+    }
+
     /// Appends the fixed part, which alone asks for TLS.
     pub fn encode_tls_request(&self, out: &mut Vec<u8>) {
         out.put_u32(self.capabilities.low());
@@ -305,6 +318,26 @@ mod tests {
         greeting().encode(&mut bytes);
         assert_eq!(Greeting::decode(&bytes), Ok(greeting()));
         assert!(greeting().is_mariadb());
+    }
+
+    #[test]
+    fn what_a_client_says_of_itself_is_found_by_its_name() {
+        let attribute = |attributes: &[u8], name: &[u8]| {
+            let login = Login { attributes: attributes.to_vec(), ..login() };
+            login.attribute(name).map(<[u8]>::to_vec)
+        };
+        let two = b"\x03_os\x05Linux\x0cprogram_name\x05mysql";
+        assert_eq!(attribute(two, b"program_name").as_deref(), Some(&b"mysql"[..]));
+        assert_eq!(attribute(two, b"_os").as_deref(), Some(&b"Linux"[..]));
+        for (attributes, name) in [
+            (&two[..], &b"Linux"[..]),
+            (b"", b"program_name"),
+            (b"\x0cprogram_name", b"program_name"),
+            (b"\x0cprogram_name\xfempty", b"program_name"),
+            (b"\xff", b"program_name"),
+        ] {
+            assert_eq!(attribute(attributes, name), None, "{attributes:?}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::intent::{Moves, SetMark, Sets};
 use crate::kept::SavedDiagnostics;
 
 use crate::marks::Marks;
+use crate::passed_texts::PassedTexts;
 use crate::pin::Pin;
 use crate::session_variables::{Interned, SessionVariables};
 use crate::statements::Statements;
@@ -62,6 +63,12 @@ pub struct Session {
     pub(super) pin: Option<Pin>,
     /// What the statement that runs does to its schema by its text.
     pub(super) moves: Moves,
+    /// The label at which rules begin for its next statements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_label: Option<Box<str>>,
+    /// What a pass-through client has prepared, where rules ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<Box<PassedTexts>>,
 }
 
 /// What a session is marked with.
@@ -93,6 +100,8 @@ pub(super) enum Mark {
     OwnNumber,
     /// It has asked for the number of its connection.
     AskedNumber,
+    /// A rule has it keep its backend.
+    KeptByRule,
 }
 
 crate::marks!(Mark);
@@ -192,7 +201,21 @@ impl Session {
         self.pin.is_some()
             || self.in_transaction()
             || self.marks.has(Mark::Characteristics)
+            || self.marks.has(Mark::KeptByRule)
             || self.statements.keep_backend()
+    }
+
+    /// Whether a rule has it keep its backend.
+    pub fn is_kept_by_rule(&self) -> bool {
+        self.marks.has(Mark::KeptByRule)
+    }
+
+    /// A rule has it keep its backend from now on, or not any longer. What it does there is followed as in a transaction,
+    /// so that the backend can be shared again. True: that is something new.
+    pub fn keep_by_rule(&mut self, keeps: bool) -> bool {
+        let is_new = self.marks.has(Mark::KeptByRule) != keeps;
+        self.marks.set(Mark::KeptByRule, keeps);
+        is_new
     }
 
     /// Whether the next transaction has characteristics of its own, or one is open that was begun by name.

@@ -58,7 +58,7 @@ impl Rules {
         &self,
         session: &SessionFacts<'_>,
         text: Text<'_>,
-        moment: &Moment,
+        moment: &Moment<'_>,
     ) -> Vec<Explained> {
         let answers = self.ask_session(session);
         let Some(parts) = parts(text) else {
@@ -76,7 +76,7 @@ impl Rules {
     }
 
     fn whys(&self, asked: &Asked<'_>) -> Vec<WhyRule> {
-        let (mut label, mut has_ended) = (None, false);
+        let (mut label, mut has_ended) = (self.begins_at(asked.moment), false);
         let mut whys = Vec::new();
         for ready in &self.rules {
             let mut ask = |question: usize| asked.answer(question);

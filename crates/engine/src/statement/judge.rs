@@ -27,7 +27,7 @@ pub struct Judge {
     /// By a hash.
     profiles: NumberMap<u64, Profile>,
     views: HashMap<Box<[Truth]>, u32>,
-    programs: NumberMap<u64, Remembered>,
+    programs: NumberMap<u64, (Known, Program)>,
     /// Of all programs together.
     steps: usize,
 }
@@ -38,15 +38,21 @@ struct Profile {
     user: Box<[u8]>,
     schema: Option<Box<[u8]>>,
     address: Option<IpAddr>,
+    listener: Box<[u8]>,
+    program: Box<[u8]>,
     view: u32,
     answers: Rc<[Truth]>,
 }
 
-#[derive(Debug)]
-struct Remembered {
+/// What a decision is remembered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
     view: u32,
+    /// Where rules begin.
+    label: Option<usize>,
     digest: u64,
-    program: Program,
+    /// Between which of its tokens there is something, if rules ask.
+    spelling: u64,
 }
 
 /// What is known of a digest in a view.
@@ -102,11 +108,16 @@ impl Judge {
         session: &SessionFacts<'_>,
         digest: Digest,
         text: Option<Text<'_>>,
-        moment: &Moment,
+        moment: &Moment<'_>,
     ) -> Ruling {
         let (view, answers) = self.view(session);
         let Some(text) = text else { return unreadable(&self.rules, &answers, moment) };
-        let program = self.program(view, &answers, digest.hash(), text);
+        let label = self.rules.begins_at(moment);
+        // Expressions see where blanks are, digests do not.
+        let spelling =
+            if self.rules.digests.questions.is_empty() { 0 } else { self.spelling(text) };
+        let known = Known { view, label, digest: digest.hash(), spelling };
+        let program = self.program(known, &answers, text);
         let rules = &self.rules;
         match program {
             Program::Fixed(hit) if hit.is_empty() => Ruling::Silent,
@@ -141,6 +152,8 @@ impl Judge {
             *known.user == *session.user
                 && known.schema.as_deref() == session.schema
                 && known.address == session.address
+                && *known.listener == *session.listener
+                && *known.program == *session.program
         };
         if let Some(known) = self.profiles.get(&hash).filter(is_same) {
             return (known.view, Rc::clone(&known.answers));
@@ -156,6 +169,8 @@ impl Judge {
             user: session.user.into(),
             schema: session.schema.map(Into::into),
             address: session.address,
+            listener: session.listener.into(),
+            program: session.program.into(),
             view,
             answers: Rc::clone(&answers),
         };
@@ -163,16 +178,17 @@ impl Judge {
         (view, answers)
     }
 
-    /// What is known of this digest, by now.
-    fn program(&mut self, view: u32, answers: &[Truth], digest: u64, text: Text<'_>) -> Program {
-        let key = self.fold(self.fold(u64::from(view), digest), 0);
-        if let Some(known) = self.programs.get(&key)
-            && known.view == view
-            && known.digest == digest
+    /// What is known of such a statement, by now.
+    fn program(&mut self, known: Known, answers: &[Truth], text: Text<'_>) -> Program {
+        let Known { view, label, digest, spelling } = known;
+        let place = label.map_or(0, |label| label as u64 + 1);
+        let key = self.fold(self.fold(self.fold(u64::from(view), digest), place), spelling);
+        if let Some((of, program)) = self.programs.get(&key)
+            && *of == known
         {
-            return known.program.clone();
+            return program.clone();
         }
-        let program = self.make(answers, digest, text);
+        let program = self.make(label, answers, digest, text);
         if self.programs.len() >= PROGRAMS_MAX || self.steps >= STEPS_MAX {
             (self.programs, self.steps) = (NumberMap::default(), 0);
         }
@@ -181,11 +197,32 @@ impl Judge {
             Program::Open(open, answers) => open.len() + answers.len(),
             Program::Several | Program::Unreadable => 0,
         };
-        self.programs.insert(key, Remembered { view, digest, program: program.clone() });
+        self.programs.insert(key, (known, program.clone()));
         program
     }
 
-    fn make(&self, answers: &[Truth], digest: u64, text: Text<'_>) -> Program {
+    /// Tells apart statements of one digest that differ in where blanks or comments are.
+    fn spelling(&self, text: Text<'_>) -> u64 {
+        let tokens = text.tokens();
+        let (mut hash, mut gaps, mut end) = (0, 0_u64, 0);
+        for at in 0..tokens.len() {
+            let (start, behind) = tokens.span_of(at).unwrap_or_default();
+            gaps = gaps << 1 | u64::from(start > end && at > 0);
+            end = behind;
+            if at % 64 == 63 {
+                (hash, gaps) = (self.fold(hash, gaps), 0);
+            }
+        }
+        self.fold(hash, gaps)
+    }
+
+    fn make(
+        &self,
+        label: Option<usize>,
+        answers: &[Truth],
+        digest: u64,
+        text: Text<'_>,
+    ) -> Program {
         let rules = &self.rules;
         let parts = parts(text);
         let part = match parts.as_deref() {
@@ -214,7 +251,9 @@ impl Judge {
             open.push(at);
         }
         match is_fixed {
-            true => Program::Fixed(rules.walk(open.iter().copied(), |_, _| Truth::Yes).into()),
+            true => {
+                Program::Fixed(rules.walk(label, open.iter().copied(), |_, _| Truth::Yes).into())
+            }
             false => Program::Open(open.into(), of_digest.into()),
         }
     }
@@ -237,6 +276,10 @@ impl Judge {
         };
         let hash = bytes(0, session.user);
         let hash = bytes(hash, session.schema.unwrap_or(b"\xff"));
+        let hash = match (session.listener, session.program) {
+            (b"", b"") => hash,
+            (listener, program) => bytes(bytes(hash, listener), program),
+        };
         match session.address {
             None => hash,
             Some(IpAddr::V4(address)) => self.fold(hash, u64::from(address.to_bits())),
@@ -252,10 +295,11 @@ impl Judge {
 }
 
 fn walk(rules: &Rules, of: impl Iterator<Item = usize>, asked: &Asked<'_>) -> Vec<usize> {
-    rules.walk(of, |_, ready| ready.judge(&mut |question| asked.answer(question)))
+    let label = rules.begins_at(asked.moment);
+    rules.walk(label, of, |_, ready| ready.judge(&mut |question| asked.answer(question)))
 }
 
-fn unreadable(rules: &Rules, answers: &[Truth], moment: &Moment) -> Ruling {
+fn unreadable(rules: &Rules, answers: &[Truth], moment: &Moment<'_>) -> Ruling {
     let asked = Asked::new(rules, answers, None, moment);
     Ruling::of(walk(rules, 0..rules.rules.len(), &asked))
 }

@@ -26,6 +26,10 @@ impl Rules {
             Condition::Address(networks) => Truth::of(
                 session.address.is_some_and(|address| networks.iter().any(|it| it.holds(address))),
             ),
+            Condition::Listener(names) => {
+                Truth::of(names.iter().any(|it| it.fits(session.listener)))
+            }
+            Condition::Program(names) => Truth::of(names.iter().any(|it| it.fits(session.program))),
             _ => Truth::Unsure,
         };
         self.questions.iter().map(answer).collect()
@@ -99,7 +103,7 @@ pub(super) struct Asked<'a> {
     /// None: it cannot be read.
     pub(super) digest: Option<&'a [Truth]>,
     pub(super) part: Option<&'a Part<'a>>,
-    pub(super) moment: &'a Moment,
+    pub(super) moment: &'a Moment<'a>,
     texts: OnceCell<Vec<usize>>,
 }
 
@@ -108,7 +112,7 @@ impl<'a> Asked<'a> {
         rules: &'a Rules,
         session: &'a [Truth],
         statement: Option<(&'a [Truth], &'a Part<'a>)>,
-        moment: &'a Moment,
+        moment: &'a Moment<'a>,
     ) -> Self {
         let (digest, part) = match statement {
             Some((digest, part)) => (Some(digest), Some(part)),
@@ -131,6 +135,10 @@ impl<'a> Asked<'a> {
         let moment = self.moment;
         match asks {
             Condition::InTransaction(is) => Truth::of(moment.in_transaction == *is),
+            Condition::Cluster(names) => Truth::of(
+                moment.cluster.is_some_and(|own| names.iter().any(|it| it.fits(own.as_bytes()))),
+            ),
+            Condition::Role(roles) => Truth::of(roles.contains(&moment.role)),
             Condition::Time(windows) => Truth::of(windows.iter().any(|window| {
                 window.holds(match window.zone() {
                     Zone::Local => moment.local,

@@ -43,6 +43,13 @@ pub enum Condition {
     User(Vec<NamePattern>),
     Schema(Vec<NamePattern>),
     Address(Vec<RuleNetwork>),
+    /// The address that the client came in by.
+    Listener(Vec<NamePattern>),
+    /// What the client's program calls itself.
+    Program(Vec<NamePattern>),
+    /// Where it would go if no rule sent it.
+    Cluster(Vec<NamePattern>),
+    Role(Vec<RuleRole>),
     Kind(Vec<StatementKind>),
     Table(Vec<TablePattern>),
     /// One of these statements.
@@ -69,6 +76,10 @@ impl Condition {
             Self::User(_) => "user",
             Self::Schema(_) => "schema",
             Self::Address(_) => "address",
+            Self::Listener(_) => "listener",
+            Self::Program(_) => "program",
+            Self::Cluster(_) => "cluster",
+            Self::Role(_) => "role",
             Self::Kind(_) => "kind",
             Self::Table(_) => "table",
             Self::Digest(_) => "digest",
@@ -138,6 +149,59 @@ pub struct RuleActs {
     /// So many at once.
     pub at_once: Option<u32>,
     pub firewall: Option<RuleFirewall>,
+    /// How long it may run.
+    pub statement_time: Option<Duration>,
+    /// How long it may wait before it runs.
+    pub queue_timeout: Option<Duration>,
+    /// Logs that have it, whatever time it takes.
+    pub log: Vec<RuleLog>,
+    pub connection: Option<RuleConnection>,
+    /// How often it is run again if it is a read whose connection is lost.
+    pub retries: Option<u32>,
+    /// Where rules begin for the client's next statements.
+    pub next: Option<Next>,
+}
+
+/// Where rules begin for a client's next statements, until a rule says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// At the first rule without a label.
+    Start,
+    /// At the first rule with this label.
+    Jump(String),
+}
+
+impl Next {
+    pub fn label(&self) -> Option<&str> {
+        match self {
+            Self::Start => None,
+            Self::Jump(label) => Some(label),
+        }
+    }
+}
+
+/// A log that has a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleLog {
+    Slow,
+    Audit,
+}
+
+impl RuleLog {
+    pub const ALL: [(&'static str, Self); 2] = [("slow", Self::Slow), ("audit", Self::Audit)];
+}
+
+/// What becomes of a client's backend connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleConnection {
+    /// The client keeps it from now on.
+    Keep,
+    /// It is shared, as soon as nothing else keeps it.
+    Share,
+}
+
+impl RuleConnection {
+    pub const ALL: [(&'static str, Self); 2] = [("keep", Self::Keep), ("share", Self::Share)];
 }
 
 /// Statements of a known form pass.
@@ -165,12 +229,35 @@ pub enum RuleAnswer {
     Rows { columns: Vec<String>, rows: Vec<Vec<String>> },
 }
 
-/// Where a statement goes.
+/// Where a statement goes: into a cluster, and there where it would go anyway unless a target is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleRoute {
+    /// `None`: the one that it would go to anyway, or that of the server.
+    pub cluster: Option<String>,
+    pub target: Option<RuleTarget>,
+}
+
+/// Where in a cluster a statement goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RuleRoute {
+pub enum RuleTarget {
+    Role(RuleRole),
+    Server(String),
+}
+
+/// What a server of a cluster is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RuleRole {
+    #[default]
     Writer,
     Reader,
-    Server(String),
+}
+
+impl RuleRole {
+    pub const ALL: [(&'static str, Self); 2] = [("writer", Self::Writer), ("reader", Self::Reader)];
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, role)| *role)
+    }
 }
 
 /// How many statements there may be.
@@ -238,6 +325,12 @@ impl RuleActs {
             ("delay", self.delay.is_some()),
             ("at_once", self.at_once.is_some()),
             ("firewall", self.firewall.is_some()),
+            ("statement_time", self.statement_time.is_some()),
+            ("queue_timeout", self.queue_timeout.is_some()),
+            ("log", !self.log.is_empty()),
+            ("connection", self.connection.is_some()),
+            ("retries", self.retries.is_some()),
+            ("next", self.next.is_some()),
         ];
         acts.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
     }

@@ -15,7 +15,7 @@ use super::expressions::Expressions;
 pub use super::expressions::expression;
 use super::firewall::{Firewall, FirewallMode};
 use super::room::RuleRoom;
-use super::rule::{Condition, Rule, RuleRate, Then};
+use super::rule::{Condition, Rule, RuleRate, RuleRole, Then};
 use super::window::WeekMinute;
 
 /// The rules of a configuration.
@@ -31,8 +31,32 @@ pub struct Rules {
     /// Rules that only match if an expression over digests is found, by its place; and all others.
     pub(super) found_by: Vec<Vec<usize>>,
     pub(super) not_found: Vec<usize>,
-    asks_time: bool,
+    asks: Vec<RuleAsks>,
+    /// By their numbers.
+    labels: Vec<String>,
     since: Instant,
+}
+
+/// What rules ask for that takes some work to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleAsks {
+    /// The time of the week.
+    Time,
+    /// How a client came.
+    Origin,
+    /// Where a statement would go if no rule sent it.
+    Place,
+}
+
+impl RuleAsks {
+    const fn of(condition: &Condition) -> Option<Self> {
+        match condition {
+            Condition::Time(_) => Some(Self::Time),
+            Condition::Listener(_) | Condition::Program(_) => Some(Self::Origin),
+            Condition::Cluster(_) | Condition::Role(_) => Some(Self::Place),
+            _ => None,
+        }
+    }
 }
 
 /// A rule made ready.
@@ -111,19 +135,27 @@ pub(super) struct Search {
 }
 
 /// A session, as far as rules ask.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct SessionFacts<'a> {
     pub user: &'a [u8],
     pub schema: Option<&'a [u8]>,
     pub address: Option<IpAddr>,
+    /// The address that its client came in by, and what the client's program calls itself; empty where no rule asks.
+    pub listener: &'a [u8],
+    pub program: &'a [u8],
 }
 
 /// What is of the moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Moment {
+pub struct Moment<'a> {
     pub in_transaction: bool,
     pub local: WeekMinute,
     pub utc: WeekMinute,
+    /// Where the statement would go if no rule sent it.
+    pub cluster: Option<&'a str>,
+    pub role: RuleRole,
+    /// The label at which the client's earlier statements have had rules begin.
+    pub label: Option<&'a str>,
 }
 
 impl Rules {
@@ -183,7 +215,7 @@ impl Rules {
             _ => None,
         })?;
         let since = earlier.map_or(now, |it| it.since);
-        let asks_time = questions.iter().any(|it| matches!(it.asks, Condition::Time(_)));
+        let asks = questions.iter().filter_map(|it| RuleAsks::of(&it.asks)).collect();
         let mut found_by = vec![Vec::new(); digests.questions.len()];
         let mut not_found = Vec::new();
         for (at, rule) in ready.iter().enumerate() {
@@ -206,7 +238,8 @@ impl Rules {
             others,
             found_by,
             not_found,
-            asks_time,
+            asks,
+            labels,
             since,
         })
     }
@@ -221,18 +254,28 @@ impl Rules {
             others: Vec::new(),
             found_by: Vec::new(),
             not_found: Vec::new(),
-            asks_time: false,
+            asks: Vec::new(),
+            labels: Vec::new(),
             since: now,
         }
     }
 
-    /// Whether any rule asks for the time of the week.
-    pub const fn asks_time(&self) -> bool {
-        self.asks_time
+    /// Whether any rule asks for this.
+    pub fn asks(&self, what: RuleAsks) -> bool {
+        self.asks.contains(&what)
     }
 
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
+    }
+
+    /// The shortest time that any rule lets a statement run.
+    pub fn shortest_time(&self) -> Option<Duration> {
+        self.rules
+            .iter()
+            .filter(|it| !it.rule.off)
+            .filter_map(|it| it.rule.acts.statement_time)
+            .min()
     }
 
     /// A rule by its place.
@@ -261,14 +304,21 @@ impl Rules {
         self.since.checked_add(Duration::from_millis(millis))
     }
 
-    /// Goes through these rules. A rule that refuses is hit by what is not known as well. Answers with those that are
+    /// The number of the label at which rules begin at this moment. One that no rule has any more is none.
+    pub(super) fn begins_at(&self, moment: &Moment<'_>) -> Option<usize> {
+        let label = moment.label?;
+        self.labels.iter().position(|known| known == label)
+    }
+
+    /// Goes through these rules, beginning at this label. A rule that refuses is hit by what is not known as well. Answers with those that are
     /// hit, in their order.
     pub(super) fn walk(
         &self,
+        mut label: Option<usize>,
         rules: impl Iterator<Item = usize>,
         mut judge: impl FnMut(usize, &ReadyRule) -> Truth,
     ) -> Vec<usize> {
-        let (mut hit, mut label) = (Vec::new(), None);
+        let mut hit = Vec::new();
         for at in rules {
             let Some(ready) = self.rules.get(at) else { continue };
             if ready.rule.off || ready.label != label {
@@ -371,7 +421,11 @@ impl Node {
 impl ReadsOf {
     const fn of(condition: &Condition) -> Self {
         match condition {
-            Condition::User(_) | Condition::Schema(_) | Condition::Address(_) => Self::Session,
+            Condition::User(_)
+            | Condition::Schema(_)
+            | Condition::Address(_)
+            | Condition::Listener(_)
+            | Condition::Program(_) => Self::Session,
             Condition::Kind(_)
             | Condition::Table(_)
             | Condition::Digest(_)

@@ -56,7 +56,13 @@ fn judge(rules: &[Rule]) -> Judge {
 }
 
 fn app() -> SessionFacts<'static> {
-    SessionFacts { user: b"app", schema: Some(b"shop"), address: "10.0.0.7".parse().ok() }
+    SessionFacts {
+        user: b"app",
+        schema: Some(b"shop"),
+        address: "10.0.0.7".parse().ok(),
+        listener: b"127.0.0.1:6033",
+        program: b"mysqldump",
+    }
 }
 
 /// The places of the rules that a text hits, of each statement.
@@ -64,7 +70,7 @@ fn hit(
     judge: &mut Judge,
     session: &SessionFacts<'_>,
     text: &str,
-    moment: &Moment,
+    moment: &Moment<'_>,
 ) -> Vec<Vec<usize>> {
     let lexed = Lexed::default();
     let text = lexed.text(text.as_bytes(), Dialect::default());
@@ -77,7 +83,14 @@ fn hit(
 
 #[test]
 fn conditions_match_what_they_name() {
-    let night = Moment { local: WeekMinute(60), utc: WeekMinute(13 * 60), in_transaction: true };
+    let night = Moment {
+        local: WeekMinute(60),
+        utc: WeekMinute(13 * 60),
+        in_transaction: true,
+        cluster: Some("archive"),
+        role: RuleRole::Reader,
+        label: None,
+    };
     let window = |text| Condition::Time(vec![TimeWindow::read(text).expect("a time")]);
     let network = RuleNetwork { address: "10.0.0.0".parse().expect("an address"), bits: 8 };
     for (condition, text, is) in [
@@ -86,6 +99,15 @@ fn conditions_match_what_they_name() {
         (user("report"), "SELECT 1", false),
         (Condition::Schema(name("shop")), "SELECT 1", true),
         (Condition::Address(vec![network]), "SELECT 1", true),
+        (Condition::Listener(name("%:6033")), "SELECT 1", true),
+        (Condition::Listener(name("%:3306")), "SELECT 1", false),
+        (Condition::Program(name("mysqldump")), "SELECT 1", true),
+        (Condition::Program(name("%")), "SELECT 1", true),
+        (Condition::Program(name("mysql")), "SELECT 1", false),
+        (Condition::Cluster(name("arch%")), "SELECT 1", true),
+        (Condition::Cluster(name("shop")), "SELECT 1", false),
+        (Condition::Role(vec![RuleRole::Reader]), "SELECT 1", true),
+        (Condition::Role(vec![RuleRole::Writer]), "SELECT 1", false),
         (Condition::Kind(vec![StatementKind::Read]), "SELECT 1", true),
         (Condition::Kind(vec![StatementKind::Read]), "DELETE FROM t", false),
         (table("orders"), "SELECT * FROM orders", true),
@@ -174,6 +196,47 @@ fn rules_are_gone_through_once_as_they_say() {
 }
 
 #[test]
+fn a_decision_is_not_remembered_for_another_spelling() {
+    let expression = |text: &str| vec![Condition::DigestMatches(text.to_owned())];
+    let mut judge =
+        judge(&[rule("close", expression("x=\\?")), rule("apart", expression("x = \\?"))]);
+    for _ in 0..2 {
+        for (text, hits) in [
+            ("SELECT 1 FROM t WHERE x=7", vec![0]),
+            ("SELECT 1 FROM t WHERE x = 7", vec![1]),
+            ("SELECT 1 FROM t WHERE x /* c */ = 7", vec![1]),
+            (" SELECT  1 FROM t WHERE x=7 ", vec![0]),
+        ] {
+            assert_eq!(hit(&mut judge, &app(), text, &Moment::default()), [hits], "{text}");
+        }
+        assert!(
+            hit(&mut judge, &app(), "SELECT 1 FROM t WHERE x= 7", &Moment::default()).is_empty()
+        );
+    }
+}
+
+#[test]
+fn rules_begin_at_the_label_that_earlier_statements_have_left() {
+    let labelled =
+        |name: &str, label: &str| Rule { label: Some(label.to_owned()), ..rule(name, vec![]) };
+    let jumps = Rule { then: Some(Then::Jump("y".to_owned())), ..labelled("jumps", "x") };
+    let mut judge = judge(&[rule("start", vec![]), jumps, labelled("x", "x"), labelled("y", "y")]);
+    let at = |label| Moment { label, ..Moment::default() };
+    for _ in 0..2 {
+        for (label, text, hits) in [
+            (None, "SELECT 1", vec![0]),
+            (Some("x"), "SELECT 1", vec![1, 3]),
+            (Some("y"), "SELECT 1", vec![3]),
+            (Some("gone"), "SELECT 1", vec![0]),
+            (Some("y"), "SELECT 1; SELECT 2", vec![3]),
+        ] {
+            let found = hit(&mut judge, &app(), text, &at(label));
+            assert!(found.iter().all(|it| *it == hits), "{label:?} {text}: {found:?}");
+        }
+    }
+}
+
+#[test]
 fn a_share_is_the_same_number_of_so_many() {
     let mut shared = rule("some", vec![]);
     shared.share = Some(0.01);
@@ -252,12 +315,14 @@ fn any_condition() -> impl Strategy<Value = Condition> {
         prop::sample::select(vec!["t", "u", "shop.t"]).prop_map(table),
         prop::sample::select(vec!["SELECT ? FROM t", "DELETE FROM u"]).prop_map(digest),
         Just(Condition::Kind(vec![StatementKind::Read])),
-        prop::sample::select(vec!["from t", "^DELETE", "[0-9]"])
+        prop::sample::select(vec!["from t", "^DELETE", "[0-9]", "x=\\?", "x = \\?$"])
             .prop_map(|it| Condition::DigestMatches(it.to_owned())),
         prop::sample::select(vec!["from t", "7"])
             .prop_map(|it| Condition::TextMatches(it.to_owned())),
         any::<bool>().prop_map(Condition::InTransaction),
         Just(Condition::Schema(name("shop"))),
+        Just(Condition::Program(name("mysql%"))),
+        Just(Condition::Role(vec![RuleRole::Reader])),
     ];
     leaf.prop_recursive(3, 12, 3, |inner| {
         let list = || prop::collection::vec(inner.clone(), 0..3);
@@ -274,7 +339,7 @@ proptest! {
     #[test]
     fn memory_changes_no_answer(
         all in prop::collection::vec((prop::collection::vec(any_condition(), 0..3), 0..5_usize, 0..3_usize), 1..6),
-        asked in prop::collection::vec((0..2_usize, 0..2_usize, 0..8_usize, any::<bool>()), 1..24),
+        asked in prop::collection::vec((0..2_usize, 0..2_usize, 0..12_usize, any::<bool>()), 1..24),
     ) {
         let rules: Vec<_> = all.iter().enumerate().map(|(at, (conditions, then, label))| {
             let rule = Rule {
@@ -287,13 +352,15 @@ proptest! {
         let mut judge = judge(&rules);
         let texts = [
             "SELECT 1 FROM t", "select 7 from shop.t", "DELETE FROM u", "SELECT 2", "SELECT 'from t'",
-            "SELECT 1 FROM t; DELETE FROM u", "SELECT 'no end", "",
+            "SELECT 1 FROM t; DELETE FROM u", "SELECT 'no end", "", "SELECT 1 FROM t WHERE x=7", "SELECT 1 FROM t WHERE x = 7",
+            "SELECT 1 FROM t WHERE x /**/ =7", "select 1 from t where x=8",
         ];
         for (user, schema, text, in_transaction) in asked {
             let session = SessionFacts {
                 user: [&b"app"[..], b"report"][user],
                 schema: [None, Some(&b"shop"[..])][schema],
-                address: None,
+                program: [&b"psql"[..], b"mysqldump"][schema],
+                ..SessionFacts::default()
             };
             let moment = Moment { in_transaction, ..Moment::default() };
             let lexed = Lexed::default();

@@ -57,7 +57,8 @@ const STATEMENTS: [(&str, &str); 23] = [
         "statements that may run at once in each server; auto is what the configuration says",
     ),
     (
-        "EXPLAIN RULES FOR 'text' [USER 'u'] [SCHEMA 's'] [ADDRESS 'a'] [IN TRANSACTION]",
+        "EXPLAIN RULES FOR 'text' [USER 'u'] [SCHEMA 's'] [ADDRESS 'a'] [LISTENER 'l'] [PROGRAM 'p'] [CLUSTER 'c'] [ROLE 'r'] \
+         [LABEL 'l'] [IN TRANSACTION]",
         "which rules such a statement hits, and why it does not hit the others; nothing is counted",
     ),
     ("KILL [CLIENT | QUERY] id", "ends a client's connection, or what it runs or waits with"),

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
-use engine::statement::rule::{Condition, Rule, RuleRoute, Then};
+use engine::statement::rule::{
+    Condition, Next, Rule, RuleConnection, RuleRole, RuleRoute, RuleTarget, Then,
+};
 use engine::statement::rules::{Moment, Rules, SessionFacts};
 pub use view::command::RulesAsked;
 use view::narrow::{Form, Narrow, cut, plain, shown};
@@ -181,9 +183,19 @@ fn explained(rules: &Rules, asked: &RulesAsked) -> Result<Vec<ExplainedStatement
         user: asked.user.as_bytes(),
         schema: asked.schema.as_deref().map(str::as_bytes),
         address: address.transpose()?,
+        listener: asked.listener.as_deref().unwrap_or_default().as_bytes(),
+        program: asked.program.as_deref().unwrap_or_default().as_bytes(),
     };
     let (local, utc) = week_minutes_at(SystemTime::now());
-    let moment = Moment { in_transaction: asked.in_transaction, local, utc };
+    let role = match asked.role.as_deref().map(|text| (text, RuleRole::named(text))) {
+        None => RuleRole::default(),
+        Some((_, Some(role))) => role,
+        Some((text, None)) => return Err(format!("{text:?} is no role: say reader or writer")),
+    };
+    let cluster = asked.cluster.as_deref();
+    let in_transaction = asked.in_transaction;
+    let label = asked.label.as_deref();
+    let moment = Moment { in_transaction, local, utc, cluster, role, label };
     let lexed = Lexed::default();
     let text = lexed.text(asked.text.as_bytes(), Dialect::default());
     let mut told = Vec::new();
@@ -242,14 +254,18 @@ pub(super) fn proxysql_rules(outside: &Outside, _: &Surveyed, table: &mut Table)
             Some(Then::Jump(label)) => flag(label),
             _ => None,
         };
-        let group = match &rule.acts.route {
-            Some(RuleRoute::Writer) => Value::Count(0),
-            Some(RuleRoute::Reader) => Value::Count(1),
-            _ => Value::Null,
-        };
+        let group = rule.acts.route.as_ref().and_then(|route| hostgroup(outside, route));
         let nothing = || Value::Null;
         let error = rule.acts.refuse.as_ref().map(|it| it.message.clone());
-        let delay = rule.acts.delay.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+        let acts = &rule.acts;
+        let multiplex = acts.connection.map(|it| u64::from(it == RuleConnection::Share));
+        let next = acts.next.as_ref().map(|next| match next {
+            Next::Start => 0,
+            Next::Jump(label) => flag(label).unwrap_or(0),
+        });
+        let millis = |time: Option<Duration>| {
+            time.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX))
+        };
         table.add([
             Value::Count(at as u64 + 1),
             Value::Count(u64::from(!rule.off)),
@@ -266,28 +282,47 @@ pub(super) fn proxysql_rules(outside: &Outside, _: &Surveyed, table: &mut Table)
             "CASELESS".into(),
             leads.map_or(Value::Null, Value::Count),
             rule.acts.replace.as_ref().map(|(_, with)| with.clone()).into(),
-            group,
+            group.into(),
             nothing(),
             nothing(),
             nothing(),
             nothing(),
-            nothing(),
-            nothing(),
-            delay.map_or(Value::Null, Value::Count),
-            nothing(),
+            millis(acts.statement_time).into(),
+            acts.retries.map(u64::from).into(),
+            millis(acts.delay).into(),
+            next.into(),
             nothing(),
             nothing(),
             error.into(),
-            rule.acts.answer.as_ref().map(|_| "OK".to_owned()).into(),
+            acts.answer.as_ref().map(|_| "OK".to_owned()).into(),
             nothing(),
+            multiplex.into(),
             nothing(),
-            nothing(),
-            nothing(),
+            Value::Count(u64::from(!acts.log.is_empty())),
             Value::Count(u64::from(then(rule) == "stop")),
             Value::from(String::new()),
             rule.name.clone().into(),
         ]);
     }
+}
+
+/// The number that ProxySQL's tables here give to where a rule leads.
+fn hostgroup(outside: &Outside, route: &RuleRoute) -> Option<u64> {
+    let clusters = &outside.shared.cluster;
+    let named = match &route.cluster {
+        Some(name) => clusters.named(name)?,
+        None => clusters.first_cluster(),
+    };
+    let (members, to_reader) = match &route.target {
+        Some(RuleTarget::Server(name)) => {
+            let id = clusters.servers.iter().find(|server| server.name == *name)?.id;
+            let members = clusters.of(id);
+            (members, members.writer() != Some(id))
+        }
+        Some(RuleTarget::Role(role)) => (named, *role == RuleRole::Reader),
+        None => (named, false),
+    };
+    Some(2 * members.id.0 as u64 + u64::from(to_reader))
 }
 
 pub(super) fn proxysql_hits(outside: &Outside, _: &Surveyed, table: &mut Table) {
@@ -301,7 +336,11 @@ fn text_of(condition: &Condition) -> String {
     use engine::statement::rule::DigestPattern;
     let joined = |texts: Vec<String>| texts.join(", ");
     match condition {
-        Condition::User(names) | Condition::Schema(names) => {
+        Condition::User(names)
+        | Condition::Schema(names)
+        | Condition::Listener(names)
+        | Condition::Program(names)
+        | Condition::Cluster(names) => {
             joined(names.iter().map(|it| it.text().to_owned()).collect())
         }
         Condition::Address(networks) => {

@@ -69,7 +69,11 @@ const KEYS: &[(&str, &str)] = &[
         "answer",
         "`\"ok\"`, or `{ columns = [\"a\"], rows = [[\"1\"]] }`: a reply in the server's place.",
     ),
-    ("route", "`{ role = \"reader\" }`, `{ role = \"writer\" }` or `{ server = \"db2\" }`."),
+    (
+        "route",
+        "`{ cluster = \"archive\" }`, `{ role = \"reader\" }` or `\"writer\"`, `{ server = \"db2\" }`; a cluster may stand \
+         beside one of the others.",
+    ),
     ("class", "The statement's class, before any other that it might have."),
     (
         "rate",
@@ -88,8 +92,34 @@ const KEYS: &[(&str, &str)] = &[
               `\"detect\"` logs and counts what has another form, `\"protect\"` refuses it.",
     ),
     (
+        "statement_time",
+        "How long the statement may run at the server, where other limits (`limits.statement`) do not end it sooner.",
+    ),
+    (
+        "queue_timeout",
+        "How long the statement may wait for a place or a connection, where `limits.wait` is longer.",
+    ),
+    (
+        "log",
+        "`\"slow\"`, `\"audit\"` or both: these logs have the statement, whatever time it takes, if they are written.",
+    ),
+    (
+        "connection",
+        "`\"keep\"`: the client keeps its backend connection from here. `\"share\"`: it does no longer, as soon as nothing else \
+         keeps it.",
+    ),
+    (
+        "retries",
+        "A read outside of a transaction whose connection is lost before its answer begins is run again so many times.",
+    ),
+    (
         "then",
         "`\"next\"`, `\"stop\"` or `\"jump LABEL\"`. By default `\"stop\"` where the rule routes, refuses or answers, else `\"next\"`.",
+    ),
+    (
+        "next",
+        "`\"jump LABEL\"`: for the client's next statements, rules begin at those with this label, until another rule says \
+         otherwise; `\"start\"`: at those without one.",
     ),
 ];
 
@@ -98,6 +128,16 @@ const CONDITIONS: &[(&str, &str)] = &[
     ("user", "Names or patterns with `%` and `_`."),
     ("schema", "Of the session, as it is now; without regard to capitals."),
     ("address", "Addresses or networks of clients."),
+    (
+        "listener",
+        "The address that the client came in by, as `listen` has it: `\"127.0.0.1:6033\"`, `\"%:6033\"`.",
+    ),
+    (
+        "program",
+        "What the client's program calls itself (the connection attribute `program_name`).",
+    ),
+    ("cluster", "The cluster that the statement would go to if no rule sent it."),
+    ("role", "`reader` or `writer`: where in that cluster."),
     ("kind", "`read`, `write`, `ddl`, `transaction` or `administration`."),
     ("table", "Tables that the statement names, with a schema or without."),
     ("digest", "A statement, whose literals do not matter, or `\"0x\"` and 16 hexadecimal digits."),

@@ -28,11 +28,12 @@ pub(crate) fn expire_clients(worker: &Rc<Worker>) {
     }
     let limits = &worker.plan().limits;
     let times = worker.time_limits();
-    let all = [limits.write_stall, limits.upload, limits.idle_client, times.shortest()];
+    let shortest = times.shortest().into_iter().chain(worker.ruled.shortest_time()).min();
+    let all = [limits.write_stall, limits.upload, limits.idle_client, shortest];
     let mut next = all.into_iter().flatten().min().unwrap_or(LOOK_MAX);
     let (mut old, mut passed) = (Vec::new(), Vec::new());
     for client in worker.clients.borrow().values() {
-        if times.shortest().is_some()
+        if shortest.is_some()
             && let Some((left, limit)) = time_limits::due(&times, client, now)
         {
             if left.is_zero() {

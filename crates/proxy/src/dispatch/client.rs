@@ -31,6 +31,7 @@ use crate::dispatch::backend::Backend;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::input::Input;
 use crate::dispatch::memory::{Claimant, ReservedMemory};
+use crate::dispatch::ruled::standing::CameBy;
 use crate::dispatch::states::{ClientState, Counted};
 use crate::pool::keys::KeyId;
 use crate::records::{LoggedClient, SlowClient};
@@ -78,8 +79,7 @@ pub(crate) struct Client {
     waker: RefCell<Option<Waker>>,
 }
 
-/// Where its statements go, if there are several servers.
-#[derive(Debug)]
+/// Where its statements go: what servers, clusters and rules go by.
 pub(crate) struct ClientRouting {
     pub(crate) mode: Cell<Mode>,
     /// The same, if one of `[[routes]]` says so: then it is so in all clusters.
@@ -87,6 +87,8 @@ pub(crate) struct ClientRouting {
     /// The cluster that serves it, and the one of its user.
     pub(crate) cluster: Cell<ClusterId>,
     pub(crate) home: Cell<ClusterId>,
+    /// What rules may ask for.
+    pub(crate) came_by: CameBy,
 }
 
 /// Since when a client does what it does.
@@ -97,12 +99,14 @@ pub(crate) struct ClientTimes {
     pub(crate) transaction: Cell<Option<Instant>>,
     /// A limit of time that it has passed, and that it has still to be told of.
     pub(crate) passed: Seldom<PassedLimit>,
+    /// The rule whose limit that is.
+    pub(crate) rule: Seldom<Box<str>>,
 }
 
 impl ClientTimes {
     fn new(now: Instant) -> Self {
-        let (transaction, passed) = (Cell::default(), Seldom::default());
-        Self { changed: Cell::new(now), transaction, passed }
+        let (transaction, passed, rule) = (Cell::default(), Seldom::default(), Seldom::default());
+        Self { changed: Cell::new(now), transaction, passed, rule }
     }
 }
 
@@ -156,6 +160,7 @@ impl Client {
                 mode_by_route: Cell::new(login.mode_by_route),
                 cluster: Cell::new(login.cluster),
                 home: Cell::new(login.cluster),
+                came_by: login.came_by,
             },
             class: Cell::new(login.class),
             writes: Seldom::default(),
@@ -445,6 +450,7 @@ pub(crate) struct Login {
     pub(crate) key: Option<KeyId>,
     pub(crate) class: ClassId,
     pub(crate) peer: Option<SocketAddr>,
+    pub(crate) came_by: CameBy,
     pub(crate) session: Session,
     pub(crate) backend: Option<Rc<Backend>>,
     pub(crate) server: ServerId,

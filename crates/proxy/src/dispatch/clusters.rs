@@ -97,6 +97,15 @@ pub(crate) fn is_own(worker: &Worker, client: &Client, server: ServerId) -> bool
     worker.shared.cluster.of(server).id == client.routing.cluster.get()
 }
 
+/// The cluster that a client's text goes to, if nothing else is said of it. `schema`: it was prepared there.
+pub(crate) fn own(worker: &Worker, client: &Client, schema: Option<&[u8]>) -> ClusterId {
+    settle(worker, client);
+    match schema {
+        Some(_) => serving(worker, client, schema),
+        None => client.routing.cluster.get(),
+    }
+}
+
 /// The cluster that serves a client which is in this schema.
 fn serving(worker: &Worker, client: &Client, schema: Option<&[u8]>) -> ClusterId {
     serving_at(worker, client.routing.home.get(), schema)

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use engine::classes::ClassId;
+use engine::passed_texts::PassedText;
 use engine::rights::Change;
 use engine::session::facts::Facts;
 use engine::session::plan::Found;
@@ -55,6 +56,8 @@ pub(crate) struct Rare {
     pub(crate) avoids: Option<ServerId>,
     /// Since when it is held back.
     pub(crate) stranded: Option<Instant>,
+    /// What it prepares, if that is noted; see [`crate::dispatch::ruled::passed`].
+    pub(crate) prepares: Option<PassedText>,
     /// What rules have said of it.
     pub(crate) ruled: Option<Box<Ruled>>,
     /// The cluster that it goes to, if that is not its client's; see [`crate::dispatch::clusters`].
@@ -66,8 +69,7 @@ pub(crate) struct Rare {
 pub(crate) enum SentBy {
     /// The schema that it enters, or that its statement was prepared in, lies there.
     Schema,
-    /// It was told to, whatever its schema is.
-    #[expect(dead_code, reason = "nothing sends commands yet but schemas")]
+    /// A rule sends it there, whatever its schema is.
     Order,
 }
 
@@ -123,7 +125,12 @@ impl Command {
 
     /// Where a rule sends it.
     pub(crate) fn way(&self) -> Option<RuleWay> {
-        self.rare.as_ref()?.ruled.as_ref()?.way
+        self.rare.as_ref()?.ruled.as_ref()?.sends.way
+    }
+
+    /// How often rules let it be run again, if they say.
+    pub(crate) fn retries(&self) -> Option<u32> {
+        self.rare.as_ref()?.ruled.as_ref()?.retries
     }
 
     /// The server that has just failed it.

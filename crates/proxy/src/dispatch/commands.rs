@@ -42,8 +42,9 @@ use crate::dispatch::pins;
 use crate::dispatch::prepared;
 use crate::dispatch::query_rewrite::{self, QueryPacket};
 use crate::dispatch::reset_connection;
+use crate::dispatch::ruled::passed;
 use crate::dispatch::ruled::waits::AfterRules;
-use crate::dispatch::ruled::{self, Comes};
+use crate::dispatch::ruled::{self, Comes, SeenText};
 use crate::dispatch::states::ClientState;
 use crate::dispatch::wanted;
 use crate::dispatch::worker::Worker;
@@ -130,6 +131,7 @@ fn pass_through(
         }
         // Without a backend there is nothing that it could name.
         Some(opcode) if opcode.shape() == Shape::None => {
+            passed::see_command(client, Some(opcode), packet);
             if let Some(backend) = &backend {
                 backend.send(packet);
             }
@@ -162,6 +164,7 @@ fn pass(
     opcode: Option<Opcode>,
     packet: &mut [u8],
 ) {
+    passed::see_command(client, opcode, packet);
     if opcode.is_some_and(alone::outlives_reset) {
         client.session.borrow_mut().go_beyond_reset();
     }
@@ -176,8 +179,17 @@ fn pass(
         {
             return kill_orders::send_order(worker, client, command, packet, order);
         }
+        if worker.ruled.is_on()
+            && matches!(opcode, Some(Opcode::StmtExecute | Opcode::StmtBulkExecute))
+        {
+            let AfterRules::GoesOn(goes_on) = passed::see_execute(worker, client, command, packet)
+            else {
+                return;
+            };
+            command = goes_on;
+        }
         command.begun = worker.tally.ask_pass_through(opcode, None);
-        command.noted = notes::begin_pass_through(worker, opcode, None);
+        command.noted = notes::begin_pass_through(worker, &command, opcode, None);
         command.changes(change_by_opcode(opcode, packet));
         return enter_pass_through(worker, client, command, packet);
     };
@@ -185,10 +197,16 @@ fn pass(
     let is_query = opcode == Some(Opcode::Query);
     if worker.ruled.is_on() {
         let comes = if is_query { Comes::AsQuery } else { Comes::ToBePrepared };
-        let digest = Digest::of(query.text());
-        match ruled::see_text(worker, client, command, &mut query, digest, comes) {
+        let seen = SeenText { digest: Digest::of(query.text()), ..SeenText::default() };
+        match ruled::see_text(worker, client, command, &mut query, seen, comes) {
             AfterRules::GoesOn(goes_on) => command = goes_on,
             AfterRules::Over => return,
+        }
+        if !is_query {
+            match passed::note(worker, client, command, query.text()) {
+                AfterRules::GoesOn(goes_on) => command = goes_on,
+                AfterRules::Over => return,
+            }
         }
     }
     if has_own_id
@@ -199,7 +217,7 @@ fn pass(
     }
     let text = Some(query.text()).filter(|_| is_query);
     command.begun = worker.tally.ask_pass_through(opcode, text);
-    command.noted = notes::begin_pass_through(worker, opcode, text);
+    command.noted = notes::begin_pass_through(worker, &command, opcode, text);
     command.changes(text.and_then(|text| change_by_text(worker, client, text)));
     if has_own_id {
         query_rewrite::put_own_id(worker, client, &mut query);
@@ -328,7 +346,9 @@ fn text(
     let mut intent = worker.readings.borrow_mut().read(query.text());
     if worker.ruled.is_on() {
         let comes = if is_prepare { Comes::ToBePrepared } else { Comes::AsQuery };
-        match ruled::see_text(worker, client, command, &mut query, intent.digest, comes) {
+        let (digest, reads) = (intent.digest, intent.read.is_some());
+        let seen = SeenText { digest, reads, schema: None };
+        match ruled::see_text(worker, client, command, &mut query, seen, comes) {
             AfterRules::GoesOn(goes_on) => command = goes_on,
             AfterRules::Over => return,
         }
@@ -345,7 +365,7 @@ fn text(
             return answer::hold(worker, client, command, query.packet(), Awaits::Backend);
         }
         command.begun = worker.tally.ask(intent.digest, query.text());
-        command.noted = notes::begin(worker, query.text());
+        command.noted = notes::begin(worker, &command, query.text());
         command.changes(change(worker, client, intent, query.text()));
         let assigns = assigns(client, intent, query.text());
         if !assigns.is_empty() {
@@ -598,7 +618,9 @@ fn execute_by_rules(
         }
         None => (lexed.text(&source.text, source.dialect), source.intent.digest),
     };
-    ruled::see_execute(worker, client, command, packet, digest, text)
+    let (reads, schema) = (source.intent.read.is_some(), source.schema.as_deref());
+    let seen = SeenText { digest, reads, schema };
+    ruled::see_execute(worker, client, command, packet, seen, text)
 }
 
 /// A prepared statement is executed.
@@ -615,7 +637,7 @@ fn execute(
     let in_hand = std::mem::take(&mut command.facts).in_hand;
     let may_change = own_id::may_change(client);
     command.begun = worker.tally.ask(intent.digest, text);
-    command.noted = notes::begin(worker, text);
+    command.noted = notes::begin(worker, &command, text);
     command.changes(change(worker, client, intent, text));
     let out_of_sight = out_of_sight::find(worker, client, text, source.schema.as_deref());
     let judged = match is_unread {

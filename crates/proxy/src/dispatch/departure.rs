@@ -294,6 +294,8 @@ fn describe(
         id: client.id,
         capabilities: client.capabilities.0,
         peer: client.peer,
+        listener: said(&*client.routing.came_by.listener).map(str::to_owned),
+        program: said(&*client.routing.came_by.program).map(<[u8]>::to_vec),
         user: client.user.borrow().clone(),
         key: client.key.get().map(key),
         session: client.session.take(),
@@ -318,6 +320,11 @@ fn describe(
         own.session.replace(backend.session);
     }
     (written, more)
+}
+
+/// Something, unless it is empty.
+fn said<T: ?Sized + AsRef<[u8]>>(it: &T) -> Option<&T> {
+    (!it.as_ref().is_empty()).then_some(it)
 }
 
 /// The client stays, as if it had never been held. What waited in the queue is read again.

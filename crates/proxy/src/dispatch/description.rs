@@ -33,7 +33,7 @@ use crate::users::bequeathed::Bequest;
 use crate::worker::counters::Totals;
 
 /// The number of this form.
-pub(crate) const FORM: u32 = 5;
+pub(crate) const FORM: u32 = 6;
 
 /// A client at rest, with what it has sent that is still to be read.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,6 +42,15 @@ pub(crate) struct ClientDescription {
     pub(crate) id: u32,
     pub(crate) capabilities: u64,
     pub(crate) peer: Option<SocketAddr>,
+    /// The address that it came in by, and the name of its program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) listener: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "engine::described::some_bytes"
+    )]
+    pub(crate) program: Option<Vec<u8>>,
     pub(crate) user: UserName,
     /// `None`: it is passed through.
     pub(crate) key: Option<KeyDescription>,

@@ -40,6 +40,17 @@ pub(crate) fn running(client: &Client) -> (Option<Instant>, ClassId) {
     (Some(flight.since), named.unwrap_or(class))
 }
 
+/// How long rules let the statement run that a client runs, and the one that says so.
+pub(crate) fn limit_by_rule(client: &Client) -> Option<(Limit, String)> {
+    let backend = client.backend()?;
+    let flights = backend.in_flight.borrow();
+    let own = flights.iter().find(|flight| flight.slot && flight.is_of(client))?;
+    let ruled = own.command.as_ref()?.rare.as_ref()?.ruled.as_ref()?;
+    let (max, ready) = ruled.hits().statement_time()?;
+    let limit = Limit { timed: Timed::Statement, max, source: LimitSource::Rule };
+    Some((limit, ready.rule.name.clone()))
+}
+
 /// The error of the server's own for a statement that took too long.
 pub(crate) fn interrupted(worker: &Worker, client: &Client, limit: Limit) -> Fault {
     let what = match limit.timed {
@@ -126,6 +137,10 @@ pub(crate) fn option(worker: &Worker, client: &Client, limit: Limit) -> String {
     let name = limit.timed.name();
     match limit.source {
         LimitSource::All => format!("limits.{name}"),
+        LimitSource::Rule => {
+            let rule = client.times.rule.with(|rule| rule.to_string()).unwrap_or_default();
+            format!("statement_time of the rule {rule:?}")
+        }
         LimitSource::User => format!("users.{}.{name}", notes::named(&client.user.borrow())),
         LimitSource::Class => {
             let class = match limit.timed {

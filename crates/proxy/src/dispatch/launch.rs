@@ -256,7 +256,8 @@ fn send_pooled(
             send(client, backend, command, packet, opcode.shape(), purpose);
         }
         _ => {
-            if worker.shared.cluster.is_routed() && is_read && is_short {
+            let may_again = worker.shared.cluster.is_routed() || command.retries().is_some();
+            if may_again && is_read && is_short {
                 // Should the server be lost, another one may be asked.
                 command.packet = worker.buffers.keep(packet);
             }

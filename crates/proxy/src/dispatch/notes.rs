@@ -11,35 +11,44 @@ use wire::text::Text;
 
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
+use crate::dispatch::command::Command;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::worker::Worker;
 use crate::fault::Fault;
-use crate::records::{Noted, StatementEnd};
+use crate::records::{Noted, StatementEnd, ToldByRules};
 
-/// A statement of this text begins.
+/// A command with this text begins.
 #[inline]
-pub(crate) fn begin(worker: &Worker, text: Text<'_>) -> Option<Box<Noted>> {
-    let noting = worker.noting.get();
-    if !noting.is_on() {
+pub(crate) fn begin(worker: &Worker, command: &Command, text: Text<'_>) -> Option<Box<Noted>> {
+    let (noting, told) = (worker.noting.get(), told(command));
+    if !noting.is_on() && !told.audit {
         return None;
     }
-    noting.begin(text, crate::worker::clock::now(), next_number(worker))
+    noting.begin(text, crate::worker::clock::now(), next_number(worker), told)
+}
+
+/// What rules have told of a command.
+#[inline]
+fn told(command: &Command) -> ToldByRules {
+    let ruled = command.rare.as_ref().and_then(|rare| rare.ruled.as_ref());
+    ruled.map_or(ToldByRules::NONE, |ruled| ruled.told())
 }
 
 /// A pass-through client's command begins. `text`: that of a query.
 #[inline]
 pub(crate) fn begin_pass_through(
     worker: &Worker,
+    command: &Command,
     opcode: Option<Opcode>,
     text: Option<Text<'_>>,
 ) -> Option<Box<Noted>> {
-    let noting = worker.noting.get();
-    if !noting.is_on() {
+    let (noting, told) = (worker.noting.get(), told(command));
+    if !noting.is_on() && !told.audit {
         return None;
     }
     let now = crate::worker::clock::now();
     match text {
-        Some(text) => noting.begin(text, now, next_number(worker)),
+        Some(text) => noting.begin(text, now, next_number(worker), told),
         // Which statement it executes, only the server knows.
         None => noting.begin_command(opcode?.name(), now, next_number(worker)),
     }

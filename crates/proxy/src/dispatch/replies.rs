@@ -39,6 +39,7 @@ use crate::dispatch::pipeline;
 use crate::dispatch::prepared;
 use crate::dispatch::rights;
 use crate::dispatch::route;
+use crate::dispatch::ruled::passed;
 use crate::dispatch::session_reset;
 use crate::dispatch::session_setup;
 use crate::dispatch::supply;
@@ -340,6 +341,9 @@ fn inspect(
         Packet::Prepared if client.is_pooled() => {
             prepared::see(worker, backend, &client, flight, packet);
         }
+        Packet::Prepared => {
+            passed::see_prepared(&client, flight.command.as_mut(), &packet[HEADER..]);
+        }
         Packet::LocalInfile => {
             let passage = Passage::new(Until::EmptyPacket);
             client.input.upload.set(Some(passage.renumbered(flight.follower.shift())));
@@ -349,7 +353,7 @@ fn inspect(
             client.input.upload.set(Some(Passage::new(Until::PayloadEnd)));
             client.input.begin_upload();
         }
-        Packet::Prepared | Packet::Text | Packet::Progress => {}
+        Packet::Text | Packet::Progress => {}
     }
     at.end
 }

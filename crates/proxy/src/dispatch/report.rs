@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
 use engine::gate::GateCounts;
+use engine::pin::Pin;
+use engine::session::Session;
 use view::digests::Told;
 use view::histogram::Histogram;
 
@@ -255,6 +257,11 @@ fn pools(worker: &Worker) -> BTreeMap<String, PoolReport> {
     pools.into_iter().map(named).collect()
 }
 
+/// What a rule has a client keep its backend for.
+fn by_rule(session: &Session) -> Option<Pin> {
+    session.is_kept_by_rule().then_some(Pin::Rule)
+}
+
 fn person(worker: &Worker, client: &Client, now: Instant) -> Person {
     let session = client.session.borrow();
     let state = client.state();
@@ -272,7 +279,7 @@ fn person(worker: &Worker, client: &Client, now: Instant) -> Person {
         state,
         changed: now.saturating_duration_since(client.times.changed.get()),
         in_transaction: session.in_transaction(),
-        pin: session.pin().map(engine::pin::Pin::name),
+        pin: session.pin().or_else(|| by_rule(&session)).map(Pin::name),
         pinned,
         backend: client.backend().map(|backend| backend.thread_id),
         server: client.server.get(),

@@ -21,7 +21,7 @@ use crate::dispatch::alone;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Stranded};
 use crate::dispatch::clusters;
-use crate::dispatch::command::Command;
+use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::handover;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::local::Local;
@@ -49,10 +49,10 @@ pub(crate) fn choose(
 ) -> Option<ServerId> {
     let avoided = command.avoids();
     let (reads, sent_to) = match command.way() {
-        None => (wants_reader(client, command), None),
+        None => (wants_reader(members, client, command), None),
         Some(RuleWay::Writer) => (false, None),
         Some(RuleWay::Reader) => (true, None),
-        Some(RuleWay::To(server)) => (wants_reader(client, command), Some(server)),
+        Some(RuleWay::To(server)) => (wants_reader(members, client, command), Some(server)),
     };
     if let Some(server) = sent_to {
         let may = members.answers(server) && avoided != Some(server);
@@ -70,15 +70,29 @@ pub(crate) fn choose(
 /// The server that took the client's last write, if it can be read from, whatever else it is used for.
 fn taker(members: &Members, client: &Client) -> Option<ServerId> {
     let taker = client.last_taker_in(members);
-    taker.filter(|taker| client.routing.mode.get() == Mode::Split && members.answers(*taker))
+    taker.filter(|taker| mode_in(members, client) == Mode::Split && members.answers(*taker))
+}
+
+/// How a client's statements are routed in a cluster, which need not be the one that serves it.
+fn mode_in(members: &Members, client: &Client) -> Mode {
+    let routing = &client.routing;
+    match routing.mode_by_route.get() {
+        None if routing.cluster.get() != members.id => members.mode(),
+        _ => routing.mode.get(),
+    }
 }
 
 /// Whether a client's command may go to a reader.
-pub(crate) fn wants_reader(client: &Client, command: &Command) -> bool {
-    match client.routing.mode.get() {
+pub(crate) fn wants_reader(members: &Members, client: &Client, command: &Command) -> bool {
+    goes_to_reader(members, client, command.facts.read.is_some())
+}
+
+/// The same of a command that is a mere read, or is not.
+pub(crate) fn goes_to_reader(members: &Members, client: &Client, reads: bool) -> bool {
+    match mode_in(members, client) {
         Mode::Writer => false,
         Mode::Readers => true,
-        Mode::Split => command.facts.read.is_some(),
+        Mode::Split => reads,
     }
 }
 
@@ -203,12 +217,10 @@ fn may_stay(
     way: Option<RuleWay>,
 ) -> bool {
     let server = backend.server;
-    let reads = match (way, client.routing.mode.get()) {
-        (Some(RuleWay::Writer), _) => false,
-        (Some(RuleWay::Reader), _) => true,
-        (_, Mode::Writer) => false,
-        (_, Mode::Readers) => true,
-        (_, Mode::Split) => reads,
+    let reads = match way {
+        Some(RuleWay::Writer) => false,
+        Some(RuleWay::Reader) => true,
+        None | Some(RuleWay::To(_)) => goes_to_reader(members, client, reads),
     };
     if let Some(RuleWay::To(wanted)) = way {
         return wanted == server && holds_writes(members, client, server, reads);
@@ -226,7 +238,7 @@ pub(crate) fn holds_writes(
     server: ServerId,
     reads: bool,
 ) -> bool {
-    if client.routing.mode.get() != Mode::Split || members.freshness() == Freshness::Any {
+    if mode_in(members, client) != Mode::Split || members.freshness() == Freshness::Any {
         return true;
     }
     let stay = if reads { members.stay() } else { Duration::ZERO };
@@ -263,8 +275,8 @@ pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, serv
 /// A statement has ended on this server, or may have: what it may have written must be seen by those that follow.
 #[expect(clippy::disallowed_methods, reason = "the time of the loop may be from before the write")]
 pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
-    let is_write = command.facts.may_write();
-    if worker.shared.cluster.is_routed() && is_write && client.routing.mode.get() == Mode::Split {
+    let Some(members) = worker.shared.cluster.routes_at(server) else { return };
+    if command.facts.may_write() && mode_in(members, client) == Mode::Split {
         // Not the loop's time, which may be from before the write.
         client.writes.change(|writes| writes.note(server.0, Instant::now()));
     }
@@ -377,12 +389,10 @@ pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: Server
     true
 }
 
-/// What was in flight on a backend that was lost can be sent elsewhere, once: it has not been sent, or merely reads,
-/// and nothing of its answer has come.
+/// What was in flight on a backend that was lost can be sent once more, elsewhere if there is more than one server: it
+/// has not been sent, or merely reads, and nothing of its answer has come. Rules may say how often that is done.
 pub(crate) fn may_go_elsewhere(worker: &Worker, backend: &Backend, flight: &InFlight) -> bool {
-    let Some(client) = flight.client.as_ref().filter(|_| worker.shared.cluster.is_routed()) else {
-        return false;
-    };
+    let Some(client) = flight.client.as_ref() else { return false };
     let was_sent = flight.purpose.is_clients();
     let current = client.current.borrow();
     let Some(command) = flight.command.as_ref().or(current.as_ref()) else { return false };
@@ -390,9 +400,13 @@ pub(crate) fn may_go_elsewhere(worker: &Worker, backend: &Backend, flight: &InFl
         true => flight.read.is_some() && !flight.is_answered(),
         false => client.state() == ClientState::Preparing,
     };
+    let may_again = match command.retries() {
+        Some(retries) => retries > 0,
+        None => worker.shared.cluster.is_routed() && command.avoids().is_none(),
+    };
     is_harmless
+        && may_again
         && backend.key.get().is_some()
-        && command.avoids().is_none()
         && !client.input.is_part()
         && !command.packet.is_empty()
         && !client.session.borrow().is_bound()
@@ -405,9 +419,27 @@ fn avoid(client: &Client, server: ServerId) {
     }
 }
 
+/// One more of the times is over that rules let the command that waits be run again.
+fn count_retry(client: &Client) {
+    let mut current = client.current.borrow_mut();
+    let rare = current.as_mut().and_then(|command| command.rare.as_mut());
+    if let Some(ruled) = rare.and_then(|rare| rare.ruled.as_mut()) {
+        ruled.retries = ruled.retries.map(|retries| retries.saturating_sub(1));
+    }
+}
+
 /// Sends such a statement elsewhere, not from within whatever is going on now.
 pub(crate) fn go_elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) {
     client.backend.take();
+    count_retry(client);
+    if !worker.shared.cluster.is_routed() {
+        // There is one server: the command is read again as if it came now.
+        client.change_state(ClientState::Preparing);
+        if let Some(command) = &mut *client.current.borrow_mut() {
+            command.awaits = Awaits::Backend;
+        }
+        return worker.shared.mail(worker.index, Mail::Resume(client.id));
+    }
     avoid(client, server);
     strand_held(worker, client);
     worker.shared.mail(worker.index, Mail::News(News::Rerouted));

@@ -8,23 +8,27 @@
 
 mod firewall;
 pub(crate) mod hits;
+pub(crate) mod passed;
+pub(crate) mod refusals;
 pub(crate) mod rows;
+pub(crate) mod standing;
 pub(crate) mod waits;
+pub(crate) mod ways;
 
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use engine::intent::Digest;
 use engine::statement::edit::Unfit;
 use engine::statement::judge::Ruling;
 use engine::statement::part::parts;
-use engine::statement::rule::{RatePer, RuleAnswer, RuleRate, RuleRoute};
-use engine::statement::rules::{Moment, ReadyRule, Rules, SessionFacts};
+use engine::statement::rule::{RatePer, RuleAnswer, RuleRate};
+use engine::statement::rules::{Moment, ReadyRule, RuleAsks, Rules, SessionFacts};
 use wire::text::Text;
 
-use self::hits::{RuleWay, Ruled, joined};
+use self::hits::{RuleSends, Ruled, joined};
+use self::refusals::{refused, told, too_many};
 use self::waits::{AfterRules, carry};
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
@@ -41,13 +45,23 @@ pub(crate) enum Comes {
     Prepared,
 }
 
+/// What is known of a text before rules look at it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SeenText<'a> {
+    pub(crate) digest: Digest,
+    /// It is a mere read.
+    pub(crate) reads: bool,
+    /// The schema that it was prepared in.
+    pub(crate) schema: Option<&'a [u8]>,
+}
+
 /// Rules look at a text.
 pub(crate) fn see_text(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     command: Box<Command>,
     query: &mut QueryPacket<'_>,
-    digest: Digest,
+    seen: SeenText<'_>,
     comes: Comes,
 ) -> AfterRules {
     // The rest of it goes behind as it comes: nothing can be put in its place.
@@ -61,16 +75,17 @@ pub(crate) fn see_text(
             _ => waits::enter_rooms(worker, client, command, query.packet()),
         };
     }
-    let Some((rules, hit)) = judge(worker, client, digest, Some(query.text())) else {
+    let Some((rules, hit)) = judge(worker, client, seen, Some(query.text())) else {
         return AfterRules::GoesOn(command);
     };
-    let mut ruled = match begin(worker, client, &rules, &hit, digest, comes, Some(query.text())) {
-        Ok(ruled) => ruled,
-        Err(fault) => {
-            answer::refuse(worker, client, command, &fault);
-            return AfterRules::Over;
-        }
-    };
+    let mut ruled =
+        match begin(worker, client, &rules, &hit, seen.digest, comes, Some(query.text())) {
+            Ok(ruled) => ruled,
+            Err(fault) => {
+                answer::refuse(worker, client, command, &fault);
+                return AfterRules::Over;
+            }
+        };
     let answers = hit.iter().flat_map(|hit| hit.iter()).filter_map(|at| rules.get(*at));
     let mut answers = answers.filter_map(|it| Some((it, it.rule.acts.answer.as_ref()?)));
     if let Some((ready, given)) = answers.next() {
@@ -106,7 +121,7 @@ pub(crate) fn see_text(
     if comes == Comes::ToBePrepared {
         return AfterRules::GoesOn(carry(command, ruled));
     }
-    let delay = delay(&rules, &ruled);
+    let delay = ruled.hits().delay();
     waits::delay(worker, client, command, ruled, delay, query.packet())
 }
 
@@ -116,18 +131,18 @@ pub(crate) fn see_execute(
     client: &Rc<Client>,
     command: Box<Command>,
     packet: &[u8],
-    digest: Digest,
+    seen: SeenText<'_>,
     text: Text<'_>,
 ) -> AfterRules {
     if let Some(carried) = worker.ruled.carried.take() {
         return waits::enter_rooms(worker, client, carry(command, carried), packet);
     }
-    let Some((rules, hit)) = judge(worker, client, digest, Some(text)) else {
+    let Some((rules, hit)) = judge(worker, client, seen, Some(text)) else {
         return AfterRules::GoesOn(command);
     };
-    match begin(worker, client, &rules, &hit, digest, Comes::Prepared, None) {
+    match begin(worker, client, &rules, &hit, seen.digest, Comes::Prepared, None) {
         Ok(ruled) => {
-            let delay = delay(&rules, &ruled);
+            let delay = ruled.hits().delay();
             waits::delay(worker, client, command, ruled, delay, packet)
         }
         Err(fault) => {
@@ -143,10 +158,10 @@ pub(crate) fn see_unreadable(
     client: &Rc<Client>,
     command: Box<Command>,
 ) -> AfterRules {
-    let digest = Digest::default();
+    let seen = SeenText::default();
     if worker.ruled.carried.take().is_none()
-        && let Some((rules, hit)) = judge(worker, client, digest, None)
-        && let Err(fault) = begin(worker, client, &rules, &hit, digest, Comes::AsQuery, None)
+        && let Some((rules, hit)) = judge(worker, client, seen, None)
+        && let Err(fault) = begin(worker, client, &rules, &hit, seen.digest, Comes::AsQuery, None)
     {
         answer::refuse(worker, client, command, &fault);
         return AfterRules::Over;
@@ -161,24 +176,35 @@ type Judged = (Arc<Rules>, Vec<Rc<[usize]>>);
 fn judge(
     worker: &Worker,
     client: &Client,
-    digest: Digest,
+    seen: SeenText<'_>,
     text: Option<Text<'_>>,
 ) -> Option<Judged> {
     let mut judge = worker.ruled.judge.borrow_mut();
     let judge = judge.as_mut()?;
+    let asks = |what| judge.rules().asks(what);
+    let mut moment = Moment::default();
+    if asks(RuleAsks::Time) {
+        (moment.local, moment.utc) = worker.ruled.week_minutes();
+    }
+    if asks(RuleAsks::Place) {
+        let (members, role) = ways::place(worker, client, seen.reads, seen.schema);
+        (moment.cluster, moment.role) = (Some(members.name.as_str()), role);
+    }
     let user = client.user.borrow();
     let session = client.session.borrow();
-    let facts = SessionFacts {
+    moment.label = session.rule_label.as_deref();
+    moment.in_transaction = session.in_transaction() || session.has_begun();
+    let mut facts = SessionFacts {
         user: user.as_bytes(),
         schema: session.schema.as_deref(),
         address: client.peer.map(|peer| peer.ip()),
+        ..SessionFacts::default()
     };
-    let in_transaction = session.in_transaction() || session.has_begun();
-    let mut moment = Moment { in_transaction, ..Moment::default() };
-    if judge.rules().asks_time() {
-        (moment.local, moment.utc) = worker.ruled.week_minutes();
+    if asks(RuleAsks::Origin) {
+        let came_by = &client.routing.came_by;
+        (facts.listener, facts.program) = (came_by.listener.as_bytes(), &came_by.program);
     }
-    let hit = match judge.judge(&facts, digest, text, &moment) {
+    let hit = match judge.judge(&facts, seen.digest, text, &moment) {
         Ruling::Silent => return None,
         Ruling::One(hit) => vec![hit],
         Ruling::Several(hit) => hit,
@@ -202,19 +228,24 @@ fn begin(
         hit: joined(hit),
         since: now,
         class: None,
-        way: None,
+        sends: RuleSends::default(),
         wait: 0,
         timer: None,
         line: None,
         permits: Vec::new(),
         original: None,
+        retries: None,
+        patience: None,
+        waited: 0,
     });
-    let mut routed = None;
     for ready in ruled.hit.clone().into_iter().filter_map(|at| rules.get(at)) {
         rules.count_hit(ready, now);
         let acts = &ready.rule.acts;
         if let Some(ruled) = acts.firewall.as_ref().filter(|_| comes != Comes::Prepared) {
             firewall::pass(worker, client, (ready, ruled), text)?;
+        }
+        if let Some(next) = acts.next.as_ref().filter(|_| comes != Comes::ToBePrepared) {
+            client.session.borrow_mut().rule_label = next.label().map(Into::into);
         }
         if let Some(refusal) = &acts.refuse {
             let message = match refusal.message.is_empty() {
@@ -230,26 +261,20 @@ fn begin(
         {
             return Err(too_many(ready, rate));
         }
-        if let Some(class) = &acts.class {
-            ruled.class = worker.classes().named(class.as_bytes());
-        }
-        if let Some(route) = &acts.route {
-            ruled.way = way(worker, route);
-            routed = Some(ready);
-        }
     }
-    if let (Some(way), Some(ready)) = (ruled.way, routed) {
-        stays(worker, client, way, ready)?;
+    let hits = ruled.hits();
+    let retries = hits.retries();
+    let class = hits.last(|acts| acts.class.as_ref());
+    let class = class.and_then(|(name, _)| worker.classes().named(name.as_bytes()));
+    let route = hits.last(|acts| acts.route.as_ref());
+    let sends = route.map(|(route, ready)| ways::find(worker, client, route, ready)).transpose()?;
+    if comes != Comes::ToBePrepared
+        && let Some(connection) = hits.connection()
+    {
+        ways::keep(worker, client, connection, digest);
     }
+    (ruled.class, ruled.retries, ruled.sends) = (class, retries, sends.unwrap_or_default());
     Ok(ruled)
-}
-
-fn told(ready: &ReadyRule, why: &str) -> String {
-    format!("Flifo did not run this statement: the rule {:?} {why}", ready.rule.name)
-}
-
-fn refused(ready: &ReadyRule, why: &str) -> Fault {
-    Fault::relayed(1235, "42000", &told(ready, why)).of_kind(Kind::RuleRefused)
 }
 
 fn may_run(client: &Client, ready: &ReadyRule, rate: &RuleRate, digest: Digest) -> bool {
@@ -268,57 +293,6 @@ fn may_run(client: &Client, ready: &ReadyRule, rate: &RuleRate, digest: Digest) 
         },
         RatePer::Digest => ready.take(rate, &digest.hash().to_le_bytes(), now),
     }
-}
-
-fn too_many(ready: &ReadyRule, rate: &RuleRate) -> Fault {
-    let name = |(name, per): &(&'static str, RatePer)| (*per == rate.per).then_some(*name);
-    let per = RatePer::ALL.iter().find_map(name).unwrap_or_default();
-    let per = if rate.per == RatePer::All { String::new() } else { format!(" of one {per}") };
-    let (statements, within) = (rate.statements, rate.within);
-    let why = format!("lets {statements} statements{per} run within {within:?}. Try again later");
-    Fault::relayed(1226, "42000", &told(ready, &why)).of_kind(Kind::RuleRefused)
-}
-
-/// Where a route leads by now. `None`: there is one server, or none of that name any more.
-fn way(worker: &Worker, route: &RuleRoute) -> Option<RuleWay> {
-    if !worker.shared.cluster.is_routed() {
-        return None;
-    }
-    Some(match route {
-        RuleRoute::Writer => RuleWay::Writer,
-        RuleRoute::Reader => RuleWay::Reader,
-        RuleRoute::Server(name) => {
-            let mut servers = worker.shared.cluster.servers.iter();
-            RuleWay::To(servers.find(|server| server.name == *name)?.id)
-        }
-    })
-}
-
-/// A client in a transaction stays where it is: a rule that would have one of its statements run elsewhere is an error.
-fn stays(worker: &Worker, client: &Client, way: RuleWay, ready: &ReadyRule) -> Result<(), Fault> {
-    let cluster = &worker.shared.cluster;
-    if let RuleWay::To(server) = way
-        && cluster.of(server).id != client.routing.cluster.get()
-    {
-        return Err(refused(ready, "would have it run in another cluster than its client's"));
-    }
-    let Some(backend) = client.backend() else { return Ok(()) };
-    let Some(members) = cluster.routes_at(backend.server) else { return Ok(()) };
-    let is_there = match way {
-        RuleWay::Writer => members.writer() == Some(backend.server),
-        // What the transaction has written is on the writer, and only there.
-        RuleWay::Reader => {
-            members.is_reader(backend.server) || members.writer() == Some(backend.server)
-        }
-        RuleWay::To(server) => backend.server == server,
-    };
-    if is_there || !client.session.borrow().in_transaction() || !client.is_pooled() {
-        return Ok(());
-    }
-    Err(refused(
-        ready,
-        "would have it run on another server than the transaction that it is part of",
-    ))
 }
 
 /// The text as rules make it. `None`: as it is.
@@ -350,12 +324,6 @@ fn edited<'r>(
     }
     out.extend_from_slice(text.bytes.get(end..).unwrap_or_default());
     Ok(is_other.then_some(out))
-}
-
-/// How long a command waits first: as long as the rule says that has it wait longest.
-fn delay(rules: &Rules, ruled: &Ruled) -> Option<Duration> {
-    let acts = ruled.hit.iter().filter_map(|at| rules.get(*at)).map(|ready| &ready.rule.acts);
-    acts.filter_map(|acts| acts.delay).max()
 }
 
 /// Answers a query in the server's place.

@@ -49,13 +49,13 @@ pub(crate) fn refuse(
     client: &Rc<Client>,
     command: Box<Command>,
 ) {
-    let group = match route::wants_reader(client, &command) {
+    let group = match route::wants_reader(members, client, &command) {
         true => "readers",
         false => "writer",
     };
     let taker = client.last_taker_in(members);
     let others = taker.zip(members.writer()).filter(|(taker, writer)| {
-        let reads = route::wants_reader(client, &command);
+        let reads = route::wants_reader(members, client, &command);
         taker != writer && !route::holds_writes(members, client, *writer, reads)
     });
     let why = match others {

@@ -10,12 +10,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use engine::kill::Scope;
-use engine::time_limits::{Doing, Limit, PassedLimit, TimeLimits, Timed};
+use engine::time_limits::{Doing, Limit, LimitSource, PassedLimit, TimeLimits, Timed};
 
 use crate::dispatch::ages;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
-use crate::dispatch::interrupted::{interrupted, kind, option, running};
+use crate::dispatch::interrupted::{interrupted, kind, limit_by_rule, option, running};
 use crate::dispatch::kill;
 use crate::dispatch::notes;
 use crate::dispatch::states::ClientState;
@@ -40,9 +40,10 @@ pub(crate) fn due(limits: &TimeLimits, client: &Client, now: Instant) -> Option<
         connected: Some(client.logged.since),
     };
     let user = client.user.borrow();
-    doing.first(now, |timed| {
-        let class = if timed == Timed::Statement { class } else { client.class.get() };
-        limits.find(timed, user.as_bytes(), class)
+    let by_rule = running.and_then(|_| limit_by_rule(client)).map(|(limit, _)| limit);
+    doing.first(now, |timed| match timed {
+        Timed::Statement => Limit::narrower(limits.find(timed, user.as_bytes(), class), by_rule),
+        _ => limits.find(timed, user.as_bytes(), client.class.get()),
     })
 }
 
@@ -93,6 +94,9 @@ fn interrupt(worker: &Rc<Worker>, client: &Rc<Client>, limit: Limit, now: Instan
     let Some(backend) = client.backend() else { return };
     if let Some(passed) = client.times.passed.get().filter(PassedLimit::ends_statement) {
         return see_patience(worker, client, &backend, passed, now);
+    }
+    if limit.source == LimitSource::Rule {
+        client.times.rule.set(limit_by_rule(client).map(|(_, rule)| rule.into()));
     }
     write_line(worker, client, limit, "killed: a statement has passed a limit");
     if backend.key.get().is_some() && !client.input.is_sending() {

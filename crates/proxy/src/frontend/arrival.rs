@@ -25,6 +25,7 @@ use crate::dispatch::description::{
 };
 use crate::dispatch::kill_orders;
 use crate::dispatch::rights;
+use crate::dispatch::ruled::standing::CameBy;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
 use crate::frontend::accounts;
@@ -223,6 +224,10 @@ fn client(
         key: own_key,
         class,
         peer: described.peer,
+        came_by: CameBy {
+            listener: described.listener.unwrap_or_default().into(),
+            program: described.program.unwrap_or_default().into(),
+        },
         session,
         backend: own.clone(),
         server,

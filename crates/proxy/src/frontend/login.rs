@@ -29,6 +29,7 @@ use crate::dispatch::client::{self, Client};
 use crate::dispatch::login_schema;
 use crate::dispatch::notes;
 use crate::dispatch::route;
+use crate::dispatch::ruled::standing::CameBy;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::accepted::{Accepted, Socket};
@@ -403,6 +404,7 @@ async fn pool(
     let schema = login.schema.as_deref();
     let mode_by_route = worker.mode_by_route(&pending_login.listen, &name, schema, class);
     let peer = pending_login.peer;
+    let came_by = CameBy::new(&pending_login.listen, &login);
     let (stream, more) = pending_login.talk.into_parts();
     let client = client::Login {
         id: greeting.connection_id,
@@ -412,6 +414,7 @@ async fn pool(
         key: Some(key.with_schema(login.schema.is_some())),
         class,
         peer,
+        came_by,
         session,
         backend: None,
         server: route::greeter_in(worker, cluster),

@@ -28,6 +28,7 @@ use crate::dispatch::client::{self, Client};
 use crate::dispatch::clusters;
 use crate::dispatch::leaving;
 use crate::dispatch::route;
+use crate::dispatch::ruled::standing::CameBy;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind, unsure};
 use crate::frontend::guesses;
@@ -89,6 +90,7 @@ pub(crate) async fn log_in(
         },
     };
     let (peer, greeted_id) = (pending_login.peer, greeted.greeting.connection_id);
+    let came_by = CameBy::new(&pending_login.listen, login);
     let peers = Peers { client: pending_login.talk, peer, at, server: greeted, pass };
     let pass_through = relay(worker, peers, &claim, greeted_by).await?;
     let (stream, more) = pass_through.client.into_parts();
@@ -104,6 +106,7 @@ pub(crate) async fn log_in(
         key: None,
         class,
         peer,
+        came_by,
         session: Session::new(None, pass_through.status),
         server: pass_through.backend.server,
         mode: Mode::Writer,

@@ -21,6 +21,19 @@ pub(crate) struct Noting {
     slow: Option<SlowRule>,
     ddl: bool,
     accounts: bool,
+    /// There is an audit log.
+    audits: bool,
+}
+
+/// The logs that rules tell of a statement, whatever else these have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ToldByRules {
+    pub(crate) slow: bool,
+    pub(crate) audit: bool,
+}
+
+impl ToldByRules {
+    pub(crate) const NONE: Self = Self { slow: false, audit: false };
 }
 
 /// Which statements the slow log has, and how.
@@ -40,6 +53,7 @@ impl Noting {
             slow: slow.kept.file.is_some().then_some(rule),
             ddl: audit.tells(AuditKind::Ddl),
             accounts: audit.tells(AuditKind::Accounts),
+            audits: audit.kept.file.is_some(),
         }
     }
 
@@ -49,16 +63,27 @@ impl Noting {
     }
 
     /// Notes that a statement begins: the one with this number. `None`: there will be nothing to tell of it.
-    pub(crate) fn begin(&self, text: Text<'_>, since: Instant, number: u64) -> Option<Box<Noted>> {
+    pub(crate) fn begin(
+        &self,
+        text: Text<'_>,
+        since: Instant,
+        number: u64,
+        told: ToldByRules,
+    ) -> Option<Box<Noted>> {
         let kind = if self.ddl || self.accounts { audit::kind_of(text) } else { None };
         let audited = kind.filter(|kind| match kind {
             AuditKind::Accounts => self.accounts,
             _ => self.ddl,
         });
+        let audited = audited.or_else(|| (told.audit && self.audits).then_some(AuditKind::Ruled));
         if self.slow.is_none() && audited.is_none() {
             return None;
         }
-        Some(Box::new(self.noted(LoggedText::new(text), audited, since, number)))
+        let mut noted = self.noted(LoggedText::new(text), audited, since, number);
+        if told.slow {
+            noted.picked = Some(Why::Ruled);
+        }
+        Some(Box::new(noted))
     }
 
     /// The same of a command without a text.
@@ -80,8 +105,8 @@ impl Noting {
         number: u64,
     ) -> Noted {
         let sample = self.slow.and_then(|rule| rule.sample);
-        let is_sampled = sample.is_some_and(|of| is_sampled(number, of));
-        Noted { text, audited, since, launched: None, slow: self.slow, is_sampled }
+        let picked = sample.is_some_and(|of| is_sampled(number, of)).then_some(Why::Sampled);
+        Noted { text, audited, since, launched: None, slow: self.slow, picked }
     }
 }
 
@@ -95,7 +120,8 @@ pub(crate) struct Noted {
     /// When it had its slot and its backend.
     pub(crate) launched: Option<Instant>,
     slow: Option<SlowRule>,
-    is_sampled: bool,
+    /// Why the slow log has it, whatever time it takes.
+    picked: Option<Why>,
 }
 
 /// What came of a statement.
@@ -133,8 +159,8 @@ impl Noted {
         now: Instant,
         slow: &Arc<Recorder<Timed<SlowEntry>>>,
     ) -> Option<Ended> {
-        let (rule, text, is_sampled) = (self.slow?, self.text, self.is_sampled);
-        Some(Ended { parts, end, at: now, rule, text, is_sampled, slow: Arc::clone(slow) })
+        let (rule, text, picked) = (self.slow?, self.text, self.picked);
+        Some(Ended { parts, end, at: now, rule, text, picked, slow: Arc::clone(slow) })
     }
 }
 
@@ -146,7 +172,7 @@ pub(crate) struct Ended {
     at: Instant,
     rule: SlowRule,
     text: LoggedText,
-    is_sampled: bool,
+    picked: Option<Why>,
     slow: Arc<Recorder<Timed<SlowEntry>>>,
 }
 
@@ -178,15 +204,12 @@ pub(crate) struct SlowClient {
 impl Ended {
     /// Its client has taken the answer, or will never: it is written if it was slow, or is one of so many.
     pub(crate) fn take(self, now: Instant, client: impl FnOnce() -> SlowClient) {
-        let Self { mut parts, end, at, rule, text, is_sampled, slow } = self;
+        let Self { mut parts, end, at, rule, text, picked, slow } = self;
         parts.writing = now.saturating_duration_since(at);
         let is_slow = rule.threshold.is_some_and(|threshold| parts.sum() >= threshold);
-        if !is_slow && !is_sampled {
-            return;
-        }
+        let Some(why) = is_slow.then_some(Why::Slow).or(picked) else { return };
         let SlowClient { id, user, address, schema } = client();
         let StatementEnd { rows, affected, error, backend } = end;
-        let why = if is_slow { Why::Slow } else { Why::Sampled };
         let literals = rule.literals;
         let client = id;
         let entry = SlowEntry {
@@ -238,12 +261,29 @@ mod tests {
         ] {
             let (noting, lexed) = (noting(plan), Lexed::default());
             let text = lexed.text(text.as_bytes(), Dialect::default());
-            let noted = noting.begin(text, Instant::now(), 1);
+            let noted = noting.begin(text, Instant::now(), 1, ToldByRules::NONE);
             assert_eq!(noted.is_some(), is_noted, "{plan}: {text:?}");
             assert_eq!(noted.and_then(|it| it.audited), audited, "{plan}: {text:?}");
         }
         assert!(!noting("").is_on() && noting(slow).is_on() && noting(audit).is_on());
         assert!(!noting(&format!("{audit}kinds = ['console']")).is_on());
+    }
+
+    #[test]
+    fn rules_have_statements_told_where_there_is_a_log() {
+        let slow = "[logs.slow]\nfile = 's'\n";
+        let audit = "[logs.audit]\nfile = 'a'\nkinds = ['logins']\n";
+        let lexed = Lexed::default();
+        let text = lexed.text(b"SELECT 1", Dialect::default());
+        let all = ToldByRules { slow: true, audit: true };
+        let begin = |plan: &str, told| noting(plan).begin(text, Instant::now(), 1, told);
+        assert!(begin("", all).is_none());
+        assert!(begin(audit, ToldByRules::NONE).is_none());
+        let told = begin(audit, all).expect("the audit log has it");
+        assert_eq!((told.audited, told.slow.is_some()), (Some(AuditKind::Ruled), false));
+        let told = begin(slow, all).expect("the slow log has it");
+        assert_eq!((told.audited, told.picked), (None, Some(Why::Ruled)));
+        assert_eq!(begin(slow, ToldByRules::NONE).expect("it may be slow").picked, None);
     }
 
     #[test]

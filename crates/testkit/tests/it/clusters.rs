@@ -28,6 +28,10 @@ struct Scene {
 
 impl Scene {
     fn start() -> Self {
+        Self::with_rules("")
+    }
+
+    fn with_rules(rules: &str) -> Self {
         let shop = Cluster::replicated(1);
         let archive = PrivateServer::builder()
             .password(Cluster::password())
@@ -57,7 +61,7 @@ impl Scene {
              {servers}[[servers]]\nname = \"cold\"\naddress = \"127.0.0.1:{port}\"\n\
              cluster = \"archive\"\n\
              [[users]]\nname = \"{USER}\"\npassword = \"{password}\"\n\
-             [[users]]\nname = \"report\"\npassword = \"{password}\"\ncluster = \"archive\"\n"
+             [[users]]\nname = \"report\"\npassword = \"{password}\"\ncluster = \"archive\"\n{rules}"
         ));
         let address = socket.to_str().unwrap().parse().unwrap();
         let mut console = Client::builder(address, "admin", "").connect().unwrap();
@@ -263,6 +267,161 @@ fn a_failover_and_a_reload_in_one_cluster_leave_the_other_alone() {
     let rows = scene.console.query("SHOW FULL SERVERS").unwrap();
     let clusters: Vec<_> = rows.iter().map(|row| row.last().unwrap().as_str()).collect();
     assert_eq!(clusters, ["shop", "shop", "cellar", "extra"]);
+    let (status, log) = scene.flifo.stop();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
+}
+
+const RULES: &str = r#"
+[[rules]]
+name = "to the archive"
+route = { cluster = "archive" }
+match.tag = { to = "archive" }
+[[rules]]
+name = "old things"
+route = { server = "cold" }
+match.table = "ancient"
+[[rules]]
+name = "shop windows"
+route = { cluster = "shop", role = "reader" }
+match.tag = { to = "window" }
+"#;
+
+/// Rules that say where a statement would go without them.
+const PLACES: &str = r#"
+[[rules]]
+name = "writer of the shop"
+answer = { columns = ["a"], rows = [["shop writer"]] }
+match = { cluster = "shop", role = "writer", text_matches = "place" }
+[[rules]]
+name = "reader of the shop"
+answer = { columns = ["a"], rows = [["shop reader"]] }
+match = { cluster = "shop", role = "reader", text_matches = "place" }
+[[rules]]
+name = "archive"
+answer = { columns = ["a"], rows = [["archive"]] }
+match = { cluster = "archive", text_matches = "place" }
+"#;
+
+#[test]
+fn rules_know_where_a_statement_would_go() {
+    let scene = Scene::with_rules(PLACES);
+    let mut client = scene.client();
+    let place = |client: &mut Client, text: &str| one(client, text).expect("an answer");
+    assert_eq!(place(&mut client, "SELECT 'place'"), "shop reader");
+    assert_eq!(place(&mut client, "SHOW TABLES LIKE 'place'"), "shop writer", "it is no mere read");
+    client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+    client.query("BEGIN").unwrap();
+    assert_eq!(place(&mut client, "SELECT place FROM t"), "shop writer", "it has begun");
+    client.query("INSERT INTO t VALUES (1)").unwrap();
+    assert_eq!(place(&mut client, "SELECT place FROM t"), "shop writer");
+    client.query("COMMIT").unwrap();
+    assert_eq!(place(&mut client, "SELECT place FROM t"), "shop reader");
+    client.query("USE old").unwrap();
+    assert_eq!(place(&mut client, "SELECT place FROM t"), "archive");
+    assert_eq!(place(&mut scene.try_client("report", None).unwrap(), "SELECT place"), "archive");
+    let (status, log) = scene.flifo.stop();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
+}
+
+/// What a client is told by a rule that would tear it off its cluster.
+fn refused_by_rule(problem: &str, rule: &str) {
+    assert!(problem.contains("1235") && problem.contains(rule), "{problem}");
+    assert!(problem.contains("\"archive\"") && problem.contains("\"shop\""), "{problem}");
+}
+
+#[test]
+fn rules_lead_into_other_clusters_and_transactions_stay() {
+    let scene = Scene::with_rules(RULES);
+    scene.archive.sql("CREATE TABLE common.ancient (id INT AUTO_INCREMENT PRIMARY KEY)").unwrap();
+    let mut client = scene.try_client(USER, Some("common")).unwrap();
+    // Not by the client: what it has written, it reads where that is.
+    scene.shop.servers[0].sql("CREATE TABLE common.t (id INT PRIMARY KEY)").unwrap();
+    scene.shop.wait_for(1, 0);
+    let at = |client: &mut Client, to: &str| {
+        one(client, &format!("SELECT @@server_id /* to={to} */")).expect("a number")
+    };
+    for _ in 0..3 {
+        assert_eq!(at(&mut client, "archive"), "9");
+        assert!(["1", "2"].contains(&at(&mut client, "home").as_str()));
+        assert_eq!(at(&mut client, "window"), "2");
+    }
+    // A user has an account wherever rules may send it.
+    let account = format!("CREATE USER report IDENTIFIED BY '{}'", Cluster::password());
+    scene.shop.servers[0].sql(&account).unwrap();
+    scene.shop.wait_for(1, 0);
+    let mut report = scene.try_client("report", None).unwrap();
+    assert_eq!(at(&mut report, "home"), "9");
+    assert_eq!(at(&mut report, "window"), "2", "its user lives in the archive");
+
+    // What such a statement leaves is known behind it, wherever the next one goes.
+    client.query("INSERT INTO ancient VALUES (41)").unwrap();
+    client.query("INSERT INTO ancient VALUES ()").unwrap();
+    assert_eq!(one(&mut client, "SELECT LAST_INSERT_ID()").unwrap(), "42");
+    client.query("SELECT 1 / 0 /* to=archive */").unwrap();
+    assert_eq!(client.query("SHOW WARNINGS").unwrap()[0][1], "1365");
+    assert_eq!(scene.archive.sql("SELECT COUNT(*) FROM common.ancient").unwrap().trim(), "2");
+
+    // A schema that is not there is the server's error, and no more than that.
+    scene.shop.servers[0].sql("CREATE DATABASE here").unwrap();
+    client.query("USE here").unwrap();
+    let why = refusal(&mut client, "SELECT 1 /* to=archive */");
+    assert!(why.contains("here"), "{why}");
+    client.query("USE common").unwrap();
+    assert_eq!(at(&mut client, "archive"), "9");
+
+    client.query("BEGIN").unwrap();
+    client.query("INSERT INTO t VALUES (1)").unwrap();
+    refused_by_rule(&refusal(&mut client, "SELECT 1 /* to=archive */"), "\"to the archive\"");
+    refused_by_rule(&refusal(&mut client, "SELECT 1 FROM ancient"), "\"old things\"");
+    assert_eq!(at(&mut client, "home"), "1", "the transaction goes on");
+    client.query("COMMIT").unwrap();
+    assert_eq!(one(&mut client, "SELECT COUNT(*) FROM t").unwrap(), "1");
+    // A transaction that no server knows of yet begins where its first statement leads.
+    client.query("BEGIN").unwrap();
+    client.query("INSERT INTO ancient VALUES ()").unwrap();
+    assert_eq!(at(&mut client, "home"), "9", "it is in the archive now");
+    client.query("ROLLBACK").unwrap();
+    assert!(["1", "2"].contains(&at(&mut client, "window").as_str()));
+
+    client.query("CREATE TEMPORARY TABLE own (v INT)").unwrap();
+    let why = refusal(&mut client, "SELECT 1 /* to=archive */");
+    refused_by_rule(&why, "\"to the archive\"");
+    assert!(why.contains("temporary_table"), "{why}");
+    assert_eq!(one(&mut client, "SELECT COUNT(*) FROM own").unwrap(), "0");
+    let (status, log) = scene.flifo.stop();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn rules_lead_prepared_statements_into_other_clusters() {
+    let scene = Scene::with_rules(RULES);
+    let mut client =
+        FakeClient::login(scene.flifo.port(), USER, Cluster::password()).expect("a login");
+    client.query("USE common").expect("the schema");
+    scene.shop.servers[0].sql("CREATE TABLE common.t (id INT PRIMARY KEY)").unwrap();
+    scene.shop.wait_for(1, 0);
+    let execute = |id: u32| [&[0x17][..], &id.to_le_bytes(), b"\0\x01\0\0\0"].concat();
+    let text = |to: &str| format!("SELECT CAST(@@server_id AS CHAR) /* to={to} */");
+    let archive = client.prepare(&text("archive")).expect("prepared");
+    let window = client.prepare(&text("window")).expect("prepared");
+    let insert = client.prepare("INSERT INTO t VALUES (1)").expect("prepared");
+    wait_for("the reader to be known to have all", || {
+        client.command(&execute(window)) == Ok(vec![b"2".to_vec()])
+    });
+    for _ in 0..3 {
+        assert_eq!(client.command(&execute(archive)), Ok(vec![b"9".to_vec()]));
+        assert_eq!(client.command(&execute(window)), Ok(vec![b"2".to_vec()]));
+    }
+    client.query("BEGIN").expect("a transaction");
+    client.command(&execute(insert)).expect("a row");
+    let refused = client.command(&execute(archive)).expect_err("it would leave the transaction");
+    assert_eq!(refused.code(), 1235);
+    assert!(format!("{refused:?}").contains("to the archive"), "{refused:?}");
+    let refused = client.prepare(&text("archive")).expect_err("so would its preparation");
+    assert_eq!(refused.code(), 1235);
+    client.query("COMMIT").expect("the transaction has gone on");
+    assert_eq!(client.query("SELECT COUNT(*) FROM t"), Ok(vec![b"1".to_vec()]));
+    assert_eq!(client.command(&execute(archive)), Ok(vec![b"9".to_vec()]));
     let (status, log) = scene.flifo.stop();
     assert!(status.success() && !log.contains("panicked"), "{log}");
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use testkit::differ::campaign::{Between, Campaign, Finding, Lane, Nothing, ThroughFlifo, check};
 use testkit::differ::generate::Shape;
 use testkit::differ::program::{Brand, Program};
+use testkit::differ::random_rules::ThroughRules;
 use testkit::differ::site::Site;
 use testkit::differ::text;
 
@@ -66,6 +67,17 @@ fn clients_cannot_tell_flifo_from_the_server() {
     let campaign = campaign(Brand::MariaDb, 1 << 20, 20_000, &[1, 2, 3], false);
     let found = first(&campaign, &mut site(), &mut ThroughFlifo::here());
     assert!(found.is_none(), "{}", found.expect("a difference"));
+}
+
+/// Nor a Flifo with rules that do nothing.
+#[test]
+fn clients_cannot_tell_rules_that_change_nothing() {
+    for seed in 1..4 {
+        let campaign = campaign(Brand::MariaDb, seed << 24, 3000, &[1, 2], false);
+        let mut rules = ThroughRules::of(testkit::flifo::program().to_owned(), seed);
+        let found = first(&campaign, &mut site(), &mut rules);
+        assert!(found.is_none(), "{}\n{}", found.expect("a difference"), rules.rules());
+    }
 }
 
 /// The same of MySQL, which is slower to begin anew for each program.

@@ -59,6 +59,8 @@ mod reload_settings;
 mod rights;
 mod road;
 mod rules;
+mod rules_bounds;
+mod rules_templates;
 mod session_start;
 mod shared;
 mod shared_blind_spots;

@@ -222,6 +222,40 @@ fn wait_in_line(scene: &Scene) {
 }
 
 #[test]
+fn executions_of_pass_through_clients_are_judged() {
+    let scene = Scene::start("", &(user("app", "") + RULES));
+    tables(&scene);
+    let mut client = FakeClient::login(scene.flifo.port(), "report", "report's").unwrap();
+    client.query("USE test").unwrap();
+    let command = |client: &mut FakeClient, id: u32| {
+        let packet = [&[0x17][..], &id.to_le_bytes(), b"\0\x01\0\0\0"].concat();
+        client.command(&packet).map(|rows| rows.len()).map_err(|refusal| refusal.code())
+    };
+    let report = client.prepare("SELECT 2 /* kind=report */").unwrap();
+    let rated = client.prepare("SELECT a FROM rated").unwrap();
+    assert_eq!(command(&mut client, report), Ok(1));
+    assert_eq!(command(&mut client, rated), Ok(0));
+    assert_eq!(command(&mut client, rated), Ok(0));
+    assert_eq!(command(&mut client, rated), Err(1226), "two may run");
+    client.query("BEGIN").unwrap();
+    client.query("INSERT INTO late_t VALUES (7)").unwrap();
+    assert_eq!(command(&mut client, report), Err(1227), "it is in a transaction");
+    client.query("ROLLBACK").unwrap();
+    assert_eq!(command(&mut client, report), Ok(1));
+    // A rule of later on finds it as well; what was rewritten is known by what its client has written.
+    let moved = client.prepare("SELECT v FROM old_t WHERE id = 1").unwrap();
+    assert_eq!(command(&mut client, moved), Ok(1));
+    let more = "[[rules]]\nname = 'closed'\nrefuse = true\nmatch.table = 'old_t'\n";
+    assert_eq!(scene.reload(|text| format!("{text}\n{more}")), [pair("rules.closed", "now")]);
+    assert_eq!(command(&mut client, moved), Err(1227));
+    let closed = [&[0x19][..], &moved.to_le_bytes()].concat();
+    client.send_packet(0, &closed);
+    assert_eq!(command(&mut client, moved), Err(1243), "the server knows it no more");
+    assert_eq!(command(&mut client, report), Ok(1));
+    scene.end();
+}
+
+#[test]
 fn other_rules_are_in_force_with_the_next_statement() {
     let scene = Scene::start("", &(user("app", "") + RULES));
     tables(&scene);
@@ -295,4 +329,45 @@ match.tag = { to = "reader" }
     assert_eq!(client.query("SELECT COUNT(*), @@server_id FROM t").unwrap(), [["2", "1"]]);
     client.query("COMMIT").unwrap();
     assert_eq!(client.query("SELECT @@server_id /* to=db2 */").unwrap(), [["2"]]);
+}
+
+#[test]
+fn clients_are_known_by_how_they_came() {
+    let rules = r#"
+[[rules]]
+name = "no dumps"
+refuse = true
+match.program = "%dump"
+[[rules]]
+name = "by the socket"
+answer = { columns = ["by"], rows = [["socket"]] }
+match = { listener = "/%", table = "door" }
+[[rules]]
+name = "by TCP"
+answer = { columns = ["by"], rows = [["TCP"]] }
+match = { listener = "127.0.0.1:%", table = "door" }
+[[rules]]
+name = "alone"
+answer = { columns = ["where"], rows = [["main writer"]] }
+match = { cluster = "main", role = "writer", table = "place" }
+"#;
+    let scene = Scene::start("", &(user("app", "") + rules));
+    let tcp = Address::Tcp { host: "127.0.0.1".to_owned(), port: scene.flifo.port() };
+    let socket = Address::Unix(scene.flifo.socket());
+    // One is pooled, the other passed through.
+    for user in ["app", "report"] {
+        let connect = |address: &Address, program: &str| {
+            let builder = Client::builder(address.clone(), user, &format!("{user}'s"));
+            builder.program(program).connect().expect("a login")
+        };
+        assert_eq!(refused(connect(&tcp, "mysqldump").query("SELECT 1")), 1227);
+        let mut client = connect(&tcp, "dump of mysql");
+        assert_eq!(client.query("SELECT * FROM door").unwrap(), [["TCP"]]);
+        assert_eq!(client.query("SELECT * FROM place").unwrap(), [["main writer"]]);
+        let mut client = connect(&socket, "mysql");
+        assert_eq!(client.query("SELECT * FROM door").unwrap(), [["socket"]]);
+    }
+    let asked = "EXPLAIN RULES FOR 'SELECT 1' PROGRAM 'mysqldump' LISTENER '/run/x'";
+    assert_eq!(scene.console().query(asked).unwrap()[0][1..4], ["no dumps", "yes", "hit"]);
+    scene.end();
 }

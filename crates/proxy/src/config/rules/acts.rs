@@ -1,12 +1,14 @@
 //! What a rule does.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::statement::edit::{fits_comment, unknown_group};
 use engine::statement::firewall::FirewallMode;
 use engine::statement::rule::{
-    RatePer, RuleActs, RuleAnswer, RuleFirewall, RuleRate, RuleRefusal, RuleRoute,
+    Next, RatePer, RuleActs, RuleAnswer, RuleConnection, RuleFirewall, RuleLog, RuleRate,
+    RuleRefusal, RuleRole, RuleRoute, RuleTarget,
 };
 use engine::statement::rules::expression;
 use engine::statement::template::Template;
@@ -39,8 +41,58 @@ pub(super) fn read(
             let range = Duration::from_millis(1)..=Duration::from_secs(60);
             acts.delay = reader.duration(value, "rules.delay", range);
         }
+        "statement_time" => {
+            acts.statement_time = reader.duration(value, "rules.statement_time", TIMES);
+        }
+        "queue_timeout" => {
+            acts.queue_timeout = reader.duration(value, "rules.queue_timeout", TIMES)
+        }
+        "log" => {
+            for (text, span) in reader.texts(value, "rules.log") {
+                match named(&RuleLog::ALL, text) {
+                    Some(log) => acts.log.push(log),
+                    None => reader.wrong(span, "rules.log", one_of(&RuleLog::ALL)),
+                }
+            }
+        }
+        "connection" => {
+            if let Some(text) = reader.text(value, "rules.connection") {
+                acts.connection = named(&RuleConnection::ALL, text);
+                if acts.connection.is_none() {
+                    reader.wrong(value.span(), "rules.connection", one_of(&RuleConnection::ALL));
+                }
+            }
+        }
+        "next" => acts.next = next(value, reader),
+        "retries" => acts.retries = reader.number(value, "rules.retries", 0..=10),
         _ => {}
     }
+}
+
+fn next(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<Next> {
+    let text = reader.text(value, "rules.next")?;
+    let mut words = text.split_whitespace();
+    match (words.next(), words.next(), words.next()) {
+        (Some("start"), None, _) => Some(Next::Start),
+        (Some("jump"), Some(label), None) => Some(Next::Jump(label.to_owned())),
+        _ => {
+            let message = "it is \"start\" or \"jump LABEL\"".to_owned();
+            reader.wrong(value.span(), "rules.next", message);
+            None
+        }
+    }
+}
+
+/// How long a statement may run, or wait.
+const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
+
+fn named<T: Copy>(all: &[(&str, T)], text: &str) -> Option<T> {
+    all.iter().find(|(name, _)| *name == text).map(|(_, it)| *it)
+}
+
+fn one_of<T>(all: &[(&str, T)]) -> String {
+    let names: Vec<_> = all.iter().map(|(name, _)| format!("{name:?}")).collect();
+    format!("it is one of {}", names.join(", "))
 }
 
 fn rewrite(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<Template> {
@@ -193,26 +245,34 @@ fn answer(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleA
 
 fn route(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleRoute> {
     let option = "rules.route";
-    let [role, server] = reader.fields(value, option, ["role", "server"])?;
-    match (role, server) {
-        (Some(role), None) => match reader.text(role, "rules.route.role")? {
-            "reader" => Some(RuleRoute::Reader),
-            "writer" => Some(RuleRoute::Writer),
-            _ => {
-                let message = "a role is \"reader\" or \"writer\"".to_owned();
-                reader.wrong(role.span(), "rules.route.role", message);
-                None
-            }
-        },
+    let [cluster, role, server] = reader.fields(value, option, ["cluster", "role", "server"])?;
+    let target = match (role, server) {
+        (None, None) if cluster.is_some() => None,
+        (Some(role), None) => Some(self::role(role, "rules.route.role", reader)?),
         (None, Some(server)) => {
-            Some(RuleRoute::Server(reader.text(server, "rules.route.server")?.to_owned()))
+            Some(RuleTarget::Server(reader.text(server, "rules.route.server")?.to_owned()))
         }
         _ => {
-            let message = "it names a role or a server, one of them".to_owned();
+            let message =
+                "it names a cluster, a role or a server; a server has its role".to_owned();
             reader.wrong(value.span(), option, message);
-            None
+            return None;
         }
+    };
+    let cluster = match cluster {
+        Some(cluster) => Some(reader.text(cluster, "rules.route.cluster")?.to_owned()),
+        None => None,
+    };
+    Some(RuleRoute { cluster, target })
+}
+
+fn role(value: Value<'_, '_>, option: &str, reader: &mut RuleReader<'_, '_>) -> Option<RuleTarget> {
+    let role = RuleRole::named(reader.text(value, option)?);
+    if role.is_none() {
+        let message = "a role is \"reader\" or \"writer\"".to_owned();
+        reader.wrong(value.span(), option, message);
     }
+    role.map(RuleTarget::Role)
 }
 
 fn rate(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleRate> {

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use engine::statement::rule::{RuleRoute, Then};
+use engine::statement::rule::{Next, RuleLog, RuleRoute, RuleTarget, Then};
 use engine::statement::rules::Rules;
 
-use super::RULES;
-use crate::config::problem::Origin;
+use super::{RULES, RuleOrigins};
+use crate::config::plan::Plan;
+use crate::config::problem::{Origin, Report};
 use crate::config::reader::Reading;
 
 /// More rules are not taken.
@@ -42,6 +43,12 @@ pub(in crate::config) fn check(reading: &mut Reading<'_>) {
                 error(&origins.of("then"), "rules.then", message);
             }
         }
+        if let Some(Next::Jump(label)) = &acts.next
+            && !plan.rules.iter().any(|it| it.label.as_ref() == Some(label))
+        {
+            let message = format!("no rule has the label {label:?}");
+            error(&origins.of("next"), "rules.next", message);
+        }
         if acts.refuse.is_some() && acts.answer.is_some() {
             let message = "a statement that is refused gets no other answer".to_owned();
             error(&origins.of("answer"), "rules.answer", message);
@@ -53,10 +60,7 @@ pub(in crate::config) fn check(reading: &mut Reading<'_>) {
             let message = format!("there is no class {class:?}: name one of [[classes]]");
             error(&origins.of("class"), "rules.class", message);
         }
-        if let Some(RuleRoute::Server(server)) = &acts.route
-            && !plan.servers.iter().any(|it| it.name == *server)
-        {
-            let message = format!("there is no server {server:?}: name one of [[servers]]");
+        if let Some(message) = acts.route.as_ref().and_then(|route| leads_nowhere(plan, route)) {
             error(&origins.of("route"), "rules.route", message);
         }
     }
@@ -68,9 +72,42 @@ pub(in crate::config) fn check(reading: &mut Reading<'_>) {
     {
         error(&Origin::Whole, RULES, message);
     }
+    warn_of_logs(plan, places, report);
     let is_useless = |at: usize| plan.servers.is_empty() && plan.rules[at].acts.route.is_some();
     for (_, origins) in places.iter().enumerate().filter(|(at, _)| is_useless(*at)) {
         let message = "this has no effect, since no [[servers]] are listed".to_owned();
         report.warn(&origins.of("route"), "rules.route", message);
     }
+}
+
+/// Tells of rules that have statements logged where there is no log.
+fn warn_of_logs(plan: &Plan, places: &[RuleOrigins], report: &mut Report<'_>) {
+    let logs = &plan.logs;
+    for (rule, origins) in plan.rules.iter().zip(places) {
+        for log in &rule.acts.log {
+            let (option, is_written) = match log {
+                RuleLog::Slow => ("logs.slow.file", logs.slow.kept.file.is_some()),
+                RuleLog::Audit => ("logs.audit.file", logs.audit.kept.file.is_some()),
+            };
+            if !is_written {
+                let message = format!("this has no effect without {option}");
+                report.warn(&origins.of("log"), "rules.log", message);
+            }
+        }
+    }
+}
+
+/// What is wrong with where a route leads.
+fn leads_nowhere(plan: &Plan, route: &RuleRoute) -> Option<String> {
+    if let Some(cluster) = &route.cluster
+        && !plan.cluster_names().any(|it| it == cluster)
+    {
+        return Some(format!("there is no cluster {cluster:?}: name one of [[clusters]]"));
+    }
+    let Some(RuleTarget::Server(server)) = &route.target else { return None };
+    let Some(found) = plan.servers.iter().find(|it| it.name == *server) else {
+        return Some(format!("there is no server {server:?}: name one of [[servers]]"));
+    };
+    let cluster = route.cluster.as_ref().filter(|cluster| **cluster != found.cluster)?;
+    Some(format!("the server {server:?} is in the cluster {:?}, not in {cluster:?}", found.cluster))
 }

@@ -3,7 +3,9 @@
 use engine::statement::comparable;
 use engine::statement::kind::StatementKind;
 use engine::statement::part::parts;
-use engine::statement::rule::{Condition, DigestPattern, Rule, RuleNetwork, TablePattern};
+use engine::statement::rule::{
+    Condition, DigestPattern, Rule, RuleNetwork, RuleRole, TablePattern,
+};
 use engine::statement::rules::expression;
 use engine::statement::window::TimeWindow;
 use toml::Spanned;
@@ -131,6 +133,13 @@ fn leaf(
         "address" => Condition::Address(each(value, option, reader, |text| {
             let network = address::network(text)?;
             Ok(RuleNetwork { address: network.address, bits: network.bits })
+        })),
+        "listener" => Condition::Listener(names(value, option, NameCase::Counts, reader)),
+        "program" => Condition::Program(names(value, option, NameCase::Counts, reader)),
+        "cluster" => Condition::Cluster(names(value, option, NameCase::Counts, reader)),
+        "role" => Condition::Role(each(value, option, reader, |text| {
+            let wrong = || format!("{text:?} is no role: write \"reader\" or \"writer\"");
+            RuleRole::named(text).ok_or_else(wrong)
         })),
         "kind" => Condition::Kind(each(value, option, reader, |text| {
             let known = StatementKind::ALL.map(|(name, _)| format!("{name:?}"));

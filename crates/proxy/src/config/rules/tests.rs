@@ -1,8 +1,14 @@
 //! Rules in files: what is wrong is told with its place, and what is right means what it says.
 
-use engine::statement::rule::{RatePer, RuleAnswer, RuleRoute, Then};
+use std::time::Duration;
+
+use engine::statement::rule::{
+    RatePer, RuleAnswer, RuleConnection, RuleLog, RuleRole, RuleRoute, RuleTarget, Then,
+};
 
 use crate::config::parse;
+
+mod proxysql;
 
 /// Line, column and message of each mistake in a rule, whose first line is the second of the file.
 fn wrong(rule: &str) -> Vec<String> {
@@ -72,6 +78,21 @@ const MISTAKES: &[(&str, &str)] = &[
         "name = 'a'\nreplace = { find = '(a)', with = '$2' }",
         "f:3:34: rules.replace.with: $2 stands for nothing",
     ),
+    ("name = 'a'\nlog = 'general'", "f:3:7: rules.log: it is one of \"slow\", \"audit\""),
+    (
+        "name = 'a'\nconnection = 'pin'",
+        "f:3:14: rules.connection: it is one of \"keep\", \"share\"",
+    ),
+    ("name = 'a'\nnext = 'jump'", "f:3:8: rules.next: it is \"start\" or \"jump LABEL\""),
+    ("name = 'a'\nnext = 'jump b'", "f:3:8: rules.next: no rule has the label \"b\""),
+    ("name = 'a'\nretries = 11", "f:3:11: rules.retries: this must be a number from 0 to 10"),
+    ("name = 'a'\nstatement_time = '0s'", "f:3:18: rules.statement_time: this must be from 1ms to"),
+    ("name = 'a'\nmatch.role = 'primary'", "f:3:14: rules.match.role: \"primary\" is no role"),
+    (
+        "name = 'a'\nroute = { cluster = 'b' }",
+        "f:3:9: rules.route: there is no cluster \"b\": name one of [[clusters]]",
+    ),
+    ("name = 'a'\nroute = {}", "f:3:9: rules.route: it names a cluster, a role or a server"),
     ("name = 'a'\ncomment = 'a */ b'", "f:3:11: rules.comment: it stands in a comment"),
     ("name = 'a'\nhint = 'a */ b'", "f:3:8: rules.hint: it stands in a comment"),
     (
@@ -96,7 +117,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ("name = 'a'\nroute = { role = 'both' }", "f:3:18: rules.route.role: a role is"),
     (
         "name = 'a'\nroute = { role = 'reader', server = 'b' }",
-        "f:3:9: rules.route: it names a role or a server",
+        "f:3:9: rules.route: it names a cluster, a role or a server",
     ),
     ("name = 'a'\nroute = { server = 'b' }", "f:3:9: rules.route: there is no server \"b\""),
     ("name = 'a'\nclass = 'b'", "f:3:9: rules.class: there is no class \"b\""),
@@ -159,9 +180,22 @@ fn rules_mean_what_they_say() {
         [[rules]]
         name = 'three'
         route.role = 'reader'
+        [[rules]]
+        name = 'four'
+        route = { cluster = 'main', role = 'writer' }
+        statement_time = '2s'
+        queue_timeout = '50ms'
+        log = ['slow', 'audit']
+        connection = 'keep'
+        retries = 2
+        [rules.match]
+        listener = '%:6033'
+        program = ['mysqldump', 'psql']
+        cluster = 'main'
+        role = 'reader'
     ";
     let (plan, warnings) = parse(text, "f").expect("good rules");
-    let [one, two, three] = &plan.rules[..] else { panic!("three rules") };
+    let [one, two, three, four] = &plan.rules[..] else { panic!("four rules") };
     assert!(one.off && one.label.is_none() && one.note == "why");
     assert_eq!((one.conditions.len(), one.share), (7, Some(0.01)));
     assert_eq!(one.then, Some(Then::Jump("there".to_owned())));
@@ -169,10 +203,26 @@ fn rules_mean_what_they_say() {
     assert_eq!((rate.per, rate.statements, rate.burst), (RatePer::Digest, 100, 7));
     assert_eq!(one.acts.names(), ["hint", "comment", "class", "rate", "delay"]);
     assert!(matches!(&two.acts.answer, Some(RuleAnswer::Rows { rows, .. }) if rows.len() == 2));
-    assert_eq!(three.acts.route, Some(RuleRoute::Reader));
-    let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
-    assert!(
-        warnings.iter().any(|it| it.contains("rules.route: this has no effect")),
-        "{warnings:?}"
+    assert_eq!(
+        three.acts.route,
+        Some(RuleRoute { cluster: None, target: Some(RuleTarget::Role(RuleRole::Reader)) })
     );
+    let acts = &four.acts;
+    let target = Some(RuleTarget::Role(RuleRole::Writer));
+    assert_eq!(acts.route, Some(RuleRoute { cluster: Some("main".to_owned()), target }));
+    assert_eq!(acts.statement_time, Some(Duration::from_secs(2)));
+    assert_eq!(acts.queue_timeout, Some(Duration::from_millis(50)));
+    assert_eq!(acts.log, [RuleLog::Slow, RuleLog::Audit]);
+    assert_eq!((acts.connection, acts.retries), (Some(RuleConnection::Keep), Some(2)));
+    assert_eq!(four.conditions.len(), 4);
+    let names = ["route", "statement_time", "queue_timeout", "log", "connection", "retries"];
+    assert_eq!(acts.names(), names);
+    let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    for told in [
+        "rules.route: this has no effect",
+        "rules.log: this has no effect without logs.slow.file",
+        "rules.log: this has no effect without logs.audit.file",
+    ] {
+        assert!(warnings.iter().any(|it| it.contains(told)), "{told}: {warnings:?}");
+    }
 }

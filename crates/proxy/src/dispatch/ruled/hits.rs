@@ -11,10 +11,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use engine::classes::ClassId;
 use engine::statement::judge::Judge;
 use engine::statement::room::{RuleRoom, RuleWaiter};
+use engine::statement::rule::RuleLog;
 use engine::statement::rules::Rules;
+use engine::statement::verdict::RuleHits;
 use engine::statement::window::WeekMinute;
 
+use crate::cluster::members::ClusterId;
 use crate::cluster::servers::ServerId;
+use crate::records::ToldByRules;
 
 /// What rules have said of a command.
 pub(crate) struct Ruled {
@@ -23,7 +27,7 @@ pub(crate) struct Ruled {
     pub(crate) hit: Vec<usize>,
     pub(crate) since: Instant,
     pub(crate) class: Option<ClassId>,
-    pub(crate) way: Option<RuleWay>,
+    pub(crate) sends: RuleSends,
     /// Tells this wait from any other; 0: it does not wait.
     pub(crate) wait: u64,
     /// What ends the wait.
@@ -34,9 +38,35 @@ pub(crate) struct Ruled {
     pub(crate) permits: Vec<Permit>,
     /// The text that was prepared, if rules have made another one of it.
     pub(crate) original: Option<Box<[u8]>>,
+    /// How often it may still be run again; `None`: no rule says.
+    pub(crate) retries: Option<u32>,
+    /// What ends its wait in the queue, and what tells that wait from any other.
+    pub(crate) patience: Option<Timer>,
+    pub(crate) waited: u64,
 }
 
-/// Where a rule sends a statement.
+impl Ruled {
+    /// What the rules that it has hit come to.
+    pub(crate) fn hits(&self) -> RuleHits<'_> {
+        RuleHits::new(&self.rules, &self.hit)
+    }
+
+    /// The logs that have it.
+    pub(crate) fn told(&self) -> ToldByRules {
+        let has = |log| self.hits().is_logged(log);
+        ToldByRules { slow: has(RuleLog::Slow), audit: has(RuleLog::Audit) }
+    }
+}
+
+/// Where a rule sends a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RuleSends {
+    pub(crate) way: Option<RuleWay>,
+    /// `None`: it stays in the cluster that it would go to anyway.
+    pub(crate) cluster: Option<ClusterId>,
+}
+
+/// To which server of its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RuleWay {
     Writer,
@@ -86,6 +116,8 @@ impl Drop for Ruled {
 #[derive(Default)]
 pub(crate) struct WorkerRules {
     is_on: Cell<bool>,
+    /// The shortest time that a rule lets a statement run.
+    shortest_time: Cell<Option<Duration>>,
     pub(crate) judge: RefCell<Option<Judge>>,
     /// What was said of the command that is being read again.
     pub(crate) carried: Cell<Option<Box<Ruled>>>,
@@ -107,6 +139,7 @@ impl WorkerRules {
     /// Goes by these rules from now on.
     pub(crate) fn adopt(&self, rules: Arc<Rules>) {
         self.is_on.set(!rules.is_empty());
+        self.shortest_time.set(rules.shortest_time());
         *self.judge.borrow_mut() = (!rules.is_empty()).then(|| Judge::new(rules));
     }
 
@@ -114,6 +147,10 @@ impl WorkerRules {
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.get()
+    }
+
+    pub(crate) fn shortest_time(&self) -> Option<Duration> {
+        self.shortest_time.get()
     }
 
     pub(crate) fn next_wait(&self) -> u64 {

@@ -12,8 +12,9 @@ use engine::statement::room::{RuleRoom, RuleWaiter};
 
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
-use crate::dispatch::command::{Awaits, Command};
+use crate::dispatch::command::{Awaits, Command, SentBy};
 use crate::dispatch::ruled::hits::{PassOn, Permit, Ruled, Timer};
+use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 
@@ -27,6 +28,9 @@ pub(crate) enum AfterRules {
 /// Puts what rules have said to a command.
 pub(crate) fn carry(mut command: Box<Command>, ruled: Box<Ruled>) -> Box<Command> {
     command.class = ruled.class.or(command.class);
+    if let Some(cluster) = ruled.sends.cluster {
+        command.send_to(cluster, SentBy::Order);
+    }
     command.rare().ruled = Some(ruled);
     command
 }
@@ -79,6 +83,13 @@ pub(crate) fn enter_rooms(
     let Some(ruled) = command.rare().ruled.as_mut().filter(|_| may_wait(client)) else {
         return AfterRules::GoesOn(command);
     };
+    if ruled.patience.is_none()
+        && let Some((most, _)) = ruled.hits().queue_timeout()
+    {
+        let number = worker.ruled.next_wait();
+        ruled.patience = Some(lose_patience(worker, client, number, most));
+        ruled.waited = number;
+    }
     let rules = Arc::clone(&ruled.rules);
     let limited = ruled.hit.iter().filter_map(|at| rules.get(*at));
     let limited = limited.filter_map(|ready| Some((ready, ready.rule.acts.at_once?)));
@@ -96,6 +107,48 @@ pub(crate) fn enter_rooms(
         return AfterRules::Over;
     }
     AfterRules::GoesOn(command)
+}
+
+/// When so much time is over, looks whether the command still waits.
+fn lose_patience(worker: &Rc<Worker>, client: &Rc<Client>, number: u64, within: Duration) -> Timer {
+    let (shared, index, id) = (Arc::clone(&worker.shared), worker.index, client.id);
+    Timer(tokio::task::spawn_local(async move {
+        tokio::time::sleep(within).await;
+        shared.have_done(index, move |worker| see_patience(worker, id, number));
+    }))
+}
+
+/// How soon a command is looked at again whose backend is asked for something before it waits on.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// A command has had all the time that its rules let it wait. One that runs already goes on.
+fn see_patience(worker: &Rc<Worker>, id: u32, number: u64) {
+    let Some(client) = worker.clients.borrow().get(&id).cloned() else { return };
+    let waits_for_answer = client.awaits() != Some(Awaits::Rule);
+    let (most, rule) = {
+        let mut current = client.current.borrow_mut();
+        let rare = current.as_mut().and_then(|command| command.rare.as_mut());
+        let Some(ruled) = rare.and_then(|rare| rare.ruled.as_mut()) else { return };
+        if ruled.waited != number {
+            return;
+        }
+        if client.state() == ClientState::Preparing && waits_for_answer {
+            ruled.patience = Some(lose_patience(worker, &client, number, AGAIN));
+            return;
+        }
+        match ruled.hits().queue_timeout() {
+            Some((most, ready)) => (most, ready.rule.name.clone()),
+            None => return,
+        }
+    };
+    if let Some(waiting) = client.waiting.take() {
+        worker.at(client.server.get()).gate.borrow_mut().leave(waiting);
+    }
+    let message = format!(
+        "Flifo did not run this statement: it waited {most:?} in the queue (queue_timeout of the rule {rule:?}). It is \
+         safe to try again"
+    );
+    answer::refuse_held(worker, &client, &Fault::new(Kind::WaitedTooLong, message));
 }
 
 /// Refuses a command that waits too long for its place.
