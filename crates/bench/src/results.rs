@@ -93,7 +93,7 @@ pub struct RunSettings {
     pub workers: Option<u32>,
     pub tables: u32,
     pub rows: u32,
-    /// How ids are drawn: special, uniform, gaussian or pareto.
+    /// How ids are drawn: special, uniform, gaussian, pareto or zipfian.
     pub distribution: String,
     pub seed: u64,
     /// Rows of a range in the oltp workloads.

@@ -161,7 +161,7 @@ pub(crate) struct BenchRun {
     /// Threads of the generator.
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: u32,
-    /// How ids are drawn: special, uniform, gaussian, pareto.
+    /// How ids are drawn: special, uniform, gaussian, pareto, zipfian.
     #[arg(long, value_name = "NAME", default_value = "special")]
     distribution: String,
     /// Rows of a range in the oltp workloads.

@@ -1,12 +1,14 @@
 //! The transactions of sysbench 1.0's scripts, under the scripts' names.
 //!
+//! And `stampede`, which is not sysbench's: the same expensive read, asked by all clients at once.
+//!
 //! Owns their texts and their order. What a placeholder means is said in `statement`.
 
 use super::Shape;
 use super::statement::Statement;
 
 /// The scripts that are known.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 11] = [
     "oltp_point_select",
     "oltp_read_only",
     "oltp_read_write",
@@ -17,6 +19,7 @@ pub const NAMES: [&str; 10] = [
     "oltp_delete",
     "select_random_points",
     "select_random_ranges",
+    "stampede",
 ];
 
 /// How many times which statements are run on one table.
@@ -36,6 +39,7 @@ pub(super) fn steps(name: &str, shape: &Shape) -> Option<Steps> {
         "oltp_update_non_index" => once(UPDATE_NON_INDEX),
         "oltp_delete" => once(DELETE),
         "select_random_points" => once(&random_points(shape.random_points)),
+        "stampede" => once(STAMPEDE),
         "select_random_ranges" => once(&random_ranges(shape.number_of_ranges, shape.delta)),
         _ => return None,
     })
@@ -86,6 +90,7 @@ fn statement(text: &str) -> Statement {
     Statement::parse(text).expect("a text of this file has none but known placeholders")
 }
 
+const STAMPEDE: &str = "SELECT SUM(k) FROM sbtest{table} WHERE id BETWEEN 1 AND 2000";
 const POINT_SELECT: &str = "SELECT c FROM sbtest{table} WHERE id={id}";
 const UPDATE_INDEX: &str = "UPDATE sbtest{table} SET k=k+1 WHERE id={id}";
 const UPDATE_NON_INDEX: &str = "UPDATE sbtest{table} SET c={c} WHERE id={id}";

@@ -71,10 +71,13 @@ pub enum Distribution {
     Uniform,
     Gaussian,
     Pareto,
+    /// The lowest id most often, each after it as often as its place to the power of −0.8 says.
+    Zipfian,
 }
 
 impl Distribution {
-    pub const ALL: [Self; 4] = [Self::Special, Self::Uniform, Self::Gaussian, Self::Pareto];
+    pub const ALL: [Self; 5] =
+        [Self::Special, Self::Uniform, Self::Gaussian, Self::Pareto, Self::Zipfian];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -82,6 +85,7 @@ impl Distribution {
             Self::Uniform => "uniform",
             Self::Gaussian => "gaussian",
             Self::Pareto => "pareto",
+            Self::Zipfian => "zipfian",
         }
     }
 
@@ -94,6 +98,7 @@ impl Distribution {
             Self::Uniform => random.unit() * (span + 1.0),
             Self::Gaussian => bell(random) * (span + 1.0),
             Self::Pareto => random.unit().powf(pareto_power()) * (span + 1.0),
+            Self::Zipfian => zipfian(random, span + 1.0) - 1.0,
         };
         low + (above as u32).min(high - low)
     }
@@ -136,11 +141,34 @@ fn pareto_power() -> f64 {
     PARETO_H.ln() / (1.0 - PARETO_H).ln()
 }
 
-/// sysbench's `--rand-spec-iter`, `--rand-spec-res`, `--rand-spec-pct` and `--rand-pareto-h`.
+/// Draws a place from 1 to `n` by rejection-inversion (Hörmann and Derflinger, 1996), as sysbench does.
+fn zipfian(random: &mut Random, n: f64) -> f64 {
+    // The integral of x to the power of −e, its inverse, and that power.
+    let integral = |x: f64| ((1.0 - ZIPFIAN_EXPONENT) * x.ln()).exp_m1() / (1.0 - ZIPFIAN_EXPONENT);
+    let inverse = |y: f64| {
+        let t = (y * (1.0 - ZIPFIAN_EXPONENT)).max(-1.0);
+        (t.ln_1p() / (1.0 - ZIPFIAN_EXPONENT)).exp()
+    };
+    let power = |x: f64| x.powf(-ZIPFIAN_EXPONENT);
+    let (first, last) = (integral(1.5) - 1.0, integral(n + 0.5));
+    let near = 2.0 - inverse(integral(2.5) - power(2.0));
+    loop {
+        let drawn = last + random.unit() * (first - last);
+        let x = inverse(drawn);
+        let place = (x + 0.5).floor().clamp(1.0, n);
+        if place - x <= near || drawn >= integral(place + 0.5) - power(place) {
+            return place;
+        }
+    }
+}
+
+/// sysbench's `--rand-spec-iter`, `--rand-spec-res`, `--rand-spec-pct`, `--rand-pareto-h` and
+/// `--rand-zipfian-exp`.
 const ITERATIONS: u32 = 12;
 const SPECIAL_SHARE: f64 = 0.75;
 const SPECIAL_WIDTH: f64 = 0.01;
 const PARETO_H: f64 = 0.2;
+const ZIPFIAN_EXPONENT: f64 = 0.8;
 
 #[cfg(test)]
 mod tests {
@@ -172,6 +200,9 @@ mod tests {
             (Distribution::Gaussian, 41_667, 58_333, 0.683),
             // A fifth of the ids gets four fifths of the draws.
             (Distribution::Pareto, 1, 20_000, 0.8),
+            // The sum of the first hundred powers by that of all.
+            (Distribution::Zipfian, 1, 100, 0.1785),
+            (Distribution::Zipfian, 1, 10_000, 0.595),
         ] {
             let got = share(distribution, low, high);
             assert!((got - want).abs() < 0.02, "{distribution}: {got}");
