@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::cap::Cap;
 use crate::overload::{Overload, QueueOrder};
+use crate::sharing::ShareReads;
 use crate::time_limits::TimeBounds;
 
 /// A class, as its place in the plan.
@@ -36,6 +37,8 @@ pub struct Class {
     pub when_overloaded: WhenOverloaded,
     /// How long its statements and clients may take.
     pub times: TimeBounds,
+    /// Whether its identical reads that wait are run once.
+    pub share_reads: ShareReads,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +61,7 @@ impl Default for Class {
             wait_max: None,
             when_overloaded: WhenOverloaded::Wait,
             times: TimeBounds::default(),
+            share_reads: ShareReads::AsAbove,
         }
     }
 }

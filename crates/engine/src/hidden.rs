@@ -11,6 +11,7 @@ use wire::text::{Lexed, Text, Tokens};
 
 use crate::intent::is_builtin_function;
 use crate::own_id::may_ask;
+use crate::sharing::is_steady;
 
 /// What kind of object a definition is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,16 @@ impl Catalog {
     /// The objects that ask for the number of their reader's connection.
     pub fn asking_number(definitions: &[Definition]) -> Self {
         Self::closed(definitions, definitions.iter().map(|it| may_ask(&it.body)).collect())
+    }
+
+    /// The views whose rows may differ between clients or moments although their tables do not, as far as their
+    /// definitions tell.
+    pub fn varying(definitions: &[Definition]) -> Self {
+        let varies = |it: &Definition| {
+            let lexed = Lexed::default();
+            it.kind == Kind::View && !is_steady(lexed.text(&it.body, Dialect::default()))
+        };
+        Self::closed(definitions, definitions.iter().map(varies).collect())
     }
 
     /// Those of which this is known, and those that use them.
@@ -531,6 +542,30 @@ mod tests {
         ] {
             assert_eq!(find(&catalog, text), when, "{text}");
         }
+    }
+
+    #[test]
+    fn views_whose_rows_vary_although_their_tables_do_not() {
+        let objects = [
+            (View, "v_random", "select rand() AS `r`,`a`.`t`.`id` AS `id` from `a`.`t`"),
+            (View, "v_uses", "select `a`.`v_random`.`r` AS `r` from `a`.`v_random`"),
+            (View, "v_calls", "select `a`.`f`(1) AS `f`"),
+            (View, "v_unread", ""),
+            (View, "v_clock", "select curtime() AS `now`"),
+            (
+                View,
+                "v_plain",
+                "select sum(`a`.`t`.`k`) AS `s` from `a`.`t` where `a`.`t`.`id` in (1,2)",
+            ),
+            (Routine, "f", "RETURN RAND()"),
+        ];
+        let definitions: Vec<_> = objects.iter().map(definition).collect();
+        let catalog = Catalog::varying(&definitions);
+        for name in ["v_random", "v_uses", "v_calls", "v_unread", "v_clock"] {
+            let text = format!("SELECT * FROM t JOIN {name}");
+            assert_eq!(find(&catalog, &text), Some(When::Named), "{text}");
+        }
+        assert_eq!(find(&catalog, "SELECT * FROM v_plain JOIN t"), None);
     }
 
     #[test]

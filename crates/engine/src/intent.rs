@@ -16,6 +16,7 @@ mod sets;
 mod traits;
 mod words;
 
+pub(crate) use builtins::is_one_of;
 pub use digest::Digest;
 pub use ends::Ends;
 pub use inserts::Inserts;

@@ -44,6 +44,7 @@ pub mod rights;
 pub mod schemas;
 pub mod session;
 pub mod session_variables;
+pub mod sharing;
 pub mod slots;
 pub mod source;
 pub mod spare_memory;

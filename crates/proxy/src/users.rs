@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use backend::login::Credential;
 use engine::account::name::UserName;
+use engine::sharing::ShareReads;
 use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
 
 use crate::cluster::dial::NoBackend;
@@ -66,6 +67,7 @@ pub(crate) struct User {
     pub(crate) routines: Unseen,
     pub(crate) triggers: Unseen,
     pub(crate) pins: Pins,
+    pub(crate) share_reads: ShareReads,
     /// What it sees of the server's definitions.
     pub(crate) sight: Arc<Sight>,
 }
@@ -281,6 +283,7 @@ impl User {
             routines: Unseen::Pin,
             triggers: Unseen::Read,
             pins: Pins::default(),
+            share_reads: ShareReads::default(),
             sight: Arc::default(),
         }
     }
@@ -297,6 +300,11 @@ impl User {
         Self { routines, triggers, pins, ..self }
     }
 
+    /// Says whether its clients' identical reads that wait are run once.
+    pub(crate) fn sharing_reads(self, share_reads: ShareReads) -> Self {
+        Self { share_reads, ..self }
+    }
+
     fn sharing(self, share: Option<u32>) -> Self {
         self.backends.or_share(share);
         self
@@ -310,7 +318,7 @@ impl User {
             (Some(was), Some(is)) => !was.is_same(&is),
             (was, is) => was.is_some() || is.is_some(),
         };
-        let rules = |user: &Self| (user.routines, user.triggers, user.pins);
+        let rules = |user: &Self| (user.routines, user.triggers, user.pins, user.share_reads);
         if !changes && self.plugin == old.plugin && rules(&self) == rules(old) {
             return Arc::clone(old);
         }

@@ -65,6 +65,8 @@ pub struct Figures {
     /// Before that: in the queue, and for what the backend had to be told.
     pub waited: Duration,
     pub waited_most: Duration,
+    /// Of these, answered with the reply to another client's run.
+    pub shared: u64,
 }
 
 /// What one statement has cost.
@@ -126,6 +128,14 @@ impl Digests {
             Some(row) if row.digest == place.digest => row.figures.add(cost),
             // Its row was given to another statement meanwhile.
             _ => self.others.add(cost),
+        }
+    }
+
+    /// A statement has ended that another client's run has answered.
+    pub fn add_shared(&mut self, place: Place) {
+        match self.rows.get_mut(place.row as usize) {
+            Some(row) if row.digest == place.digest => row.figures.shared += 1,
+            _ => self.others.shared += 1,
         }
     }
 
@@ -213,6 +223,7 @@ impl Figures {
         self.run.merge(&other.run);
         self.waited += other.waited;
         self.waited_most = self.waited_most.max(other.waited_most);
+        self.shared += other.shared;
     }
 }
 

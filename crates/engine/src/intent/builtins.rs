@@ -116,7 +116,7 @@ pub(super) const BUILTINS: &[&str] = &[
     "WSREP_SYNC_WAIT_UPTO_GTID", "X509", "XA", "XML", "XOR", "YEAR", "YEARWEEK", "YEAR_MONTH", "ZEROFILL",
 ];
 
-pub(super) fn is_one_of(word: &[u8], words: &[&str]) -> bool {
+pub(crate) fn is_one_of(word: &[u8], words: &[&str]) -> bool {
     words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
 

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use wire::response::ErrPacket;
+use wire::response::{ErrPacket, Status};
 
 use super::diagnostics::Diagnostics;
 use super::facts::Facts;
@@ -143,6 +143,32 @@ pub fn is_before_any_row(code: u16) -> bool {
     BEFORE_ANY_ROW.contains(&code)
 }
 
+/// The statement of this session, which only reads, was answered with the reply to another client's run of the same:
+/// rows, or an error that came before any row. Of a reply with rows, `status` is what its end says.
+pub fn end_shared(session: &mut Session, facts: &Facts, end: &SharedEnd<'_>) {
+    session.counts.answer(-1);
+    match end {
+        SharedEnd::Rows { rows, status } => {
+            session.see_status(*status);
+            session.counts.keep_found(Some(*rows));
+            session.see_told(0, false, facts.messages, None);
+            session.see_messages(0, false, facts.messages);
+        }
+        SharedEnd::Error(error) => {
+            session.see_error();
+            session.see_told(0, true, facts.messages, None);
+            session.keep_error(error.code, error.sqlstate, error.message);
+        }
+    }
+}
+
+/// How a reply has ended that several clients get.
+#[derive(Clone, Copy, Debug)]
+pub enum SharedEnd<'a> {
+    Rows { rows: u64, status: Status },
+    Error(ErrPacket<'a>),
+}
+
 /// The answer to a command of Flifo's own.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
@@ -218,7 +244,6 @@ mod tests {
     use super::*;
     use crate::counts::{Asked, Finds};
     use crate::intent::Sets;
-    use wire::response::Status;
 
     const OK: End<'_> = End {
         client: 9,
@@ -297,6 +322,23 @@ mod tests {
             pair.end(Facts::default(), End { is_mysql, behind, ..warned });
             assert_eq!(pair.session.diagnostics(), diagnostics);
         }
+    }
+
+    #[test]
+    fn what_another_clients_run_has_answered_is_the_clients_own() {
+        let facts = Facts { finds: Finds::Rows, messages: Messages::Go, ..Facts::default() };
+        let mut session = Session::new(None, Status::AUTOCOMMIT);
+        let rows = SharedEnd::Rows { rows: 7, status: Status::AUTOCOMMIT };
+        session.keep_error(1146, *b"42S02", b"of the statement before");
+        end_shared(&mut session, &facts, &rows);
+        assert_eq!((session.counts.found(), session.counts.affected()), (Some(7), Some(-1)));
+        assert_eq!((session.diagnostics(), session.told()), (Diagnostics::None, Some(0)));
+        assert!(session.is_plain() && session.kept().is_none());
+        let error = error(1146).expect("one");
+        end_shared(&mut session, &facts, &SharedEnd::Error(error));
+        assert_eq!((session.counts.found(), session.counts.affected()), (Some(7), Some(-1)));
+        assert_eq!((session.diagnostics(), session.told()), (Diagnostics::Kept, Some(1)));
+        assert!(session.is_plain() && session.kept().is_some());
     }
 
     #[test]

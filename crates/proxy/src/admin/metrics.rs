@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use engine::pin::Pin;
+use engine::sharing::CutOut;
 use view::histogram::Histogram;
 use view::metrics::{Family, Page};
 
@@ -274,7 +275,7 @@ const GAUGES: [Gauge; 7] = [
 const USERS_MAX: usize = 200;
 
 /// Counters of all workers: how they are called in the workers and here.
-const COUNTERS: [(&str, &str, &str); 18] = [
+const COUNTERS: [(&str, &str, &str); 20] = [
     ("statements", "flifo_statements_total", "Commands that have been answered."),
     ("waits", "flifo_waits_total", "Commands that could not start at once."),
     ("parked", "flifo_parked_total", "Slots left because a statement seemed stuck in the server."),
@@ -289,6 +290,12 @@ const COUNTERS: [(&str, &str, &str); 18] = [
         "flifo_pipelined_total",
         "Pipelined statements: sent on a backend connection behind others.",
     ),
+    (
+        "share_joined",
+        "flifo_share_joined_total",
+        "Statements that were to get the reply to another client's run of the same.",
+    ),
+    ("share_spared", "flifo_share_spared_total", "Statements that got it: runs that were spared."),
     (
         "clients_pass_through",
         "flifo_clients_pass_through_total",
@@ -365,6 +372,14 @@ fn labelled(page: &mut Page, surveyed: &Surveyed) {
     );
     for (at, why) in Why::ALL.iter().enumerate() {
         page.sample(&[("why", why.name())], sum(at, |report| &report.sent_again));
+    }
+    page.family(
+        "flifo_share_cut_out_total",
+        Family::Counter,
+        "Statements that were to get the reply to another client's run, and did not.",
+    );
+    for (at, why) in CutOut::ALL.iter().enumerate() {
+        page.sample(&[("why", why.name())], sum(at, |report| &report.cut_out));
     }
     page.family(
         "flifo_pins_total",

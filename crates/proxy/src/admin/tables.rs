@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::classes::WhenOverloaded;
 use engine::pin::Pin;
+use engine::sharing::CutOut;
 use view::digests;
 use view::histogram::Histogram;
 use view::narrow::{Form, Narrow, cut, plain, shown};
@@ -255,6 +256,7 @@ pub(super) static SHOWN: [Shown; 24] = [
             real("max_ms"),
             real("waited_ms"),
             real("waited_most_ms"),
+            count("shared"),
         ],
         narrow: &[
             cut("text", 46),
@@ -605,6 +607,11 @@ fn stats(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
             surveyed.reports.iter().filter_map(|report| report.sent_again.get(at)).sum::<u64>();
         table.add([format!("sent_again.{}", why.name()).into(), counted.into()]);
     }
+    for (at, why) in CutOut::ALL.iter().enumerate() {
+        let counted =
+            surveyed.reports.iter().filter_map(|report| report.cut_out.get(at)).sum::<u64>();
+        table.add([format!("share_cut_out.{}", why.name()).into(), counted.into()]);
+    }
     for (at, kind) in Kind::ALL.iter().enumerate() {
         let counted =
             surveyed.reports.iter().filter_map(|report| report.faults.get(at)).sum::<u64>();
@@ -641,6 +648,7 @@ fn all_digests(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
             quantile(&figures.run, 1.0).into(),
             millis(figures.waited).into(),
             millis(figures.waited_most).into(),
+            figures.shared.into(),
         ]);
     }
     // The costliest first, as one wants to see them.

@@ -20,6 +20,7 @@ use engine::cluster::Group;
 use engine::init_connect::InitConnect;
 use engine::limit::Rhythm;
 use engine::placement::{Policy, Remedy};
+use engine::sharing::ShareReads;
 use engine::statement::firewall::FirewallMode;
 use engine::statement::rule::Rule;
 use engine::time_limits::{AllLimits, Bound, TimeBounds, TimeLimits};
@@ -108,6 +109,8 @@ pub struct ServerOptions {
     pub connections_max: u32,
     /// Statements written to one shared backend at once.
     pub pipeline: u32,
+    /// Whether identical reads that wait are run once.
+    pub share_reads: ShareReads,
     pub tls: backend::tls::ForBackends,
     /// By default, the host of the address.
     pub tls_server_name: Option<String>,
@@ -370,6 +373,8 @@ pub struct UserOptions {
     pub routines: Unseen,
     pub triggers: Unseen,
     pub pins: Pins,
+    /// Whether its clients' identical reads that wait are run once.
+    pub share_reads: ShareReads,
     /// The schema of clients that name none.
     pub schema: Option<String>,
     /// The cluster that serves its clients; by default, the first.
@@ -480,6 +485,7 @@ impl Default for ServerOptions {
             borrow: None,
             connections_max: 128,
             pipeline: 8,
+            share_reads: ShareReads::Off,
             tls: backend::tls::ForBackends::default(),
             tls_server_name: None,
             version: None,
@@ -614,6 +620,7 @@ impl Default for UserOptions {
             routines: Unseen::Pin,
             triggers: Unseen::Read,
             pins: Pins::default(),
+            share_reads: ShareReads::AsAbove,
             schema: None,
             cluster: None,
             init_connect: None,

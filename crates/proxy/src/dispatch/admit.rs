@@ -19,6 +19,7 @@ use crate::dispatch::pipeline;
 use crate::dispatch::queue_timeout;
 use crate::dispatch::rights;
 use crate::dispatch::route;
+use crate::dispatch::shared_reads;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
@@ -150,6 +151,9 @@ pub(crate) fn enter_here(
             drop(gate);
             let is_read = command.facts.read.is_some();
             if wait(worker, client, command, packet, waiting) {
+                if is_read {
+                    shared_reads::join(worker, client);
+                }
                 start_ready(worker, local);
                 supply::provide(worker, local, key);
                 if is_read && client.state() == ClientState::Queued {
@@ -277,6 +281,7 @@ pub(crate) fn hold_up(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     let Some(slot) = backend.slot.take() else { return };
     worker.counters.held_up.add(1);
     pipeline::cancel_pipelined(worker, backend, Why::Unread);
+    shared_reads::part(backend);
     set_down(worker, backend, slot, SetDown::Unread);
 }
 
@@ -422,6 +427,7 @@ fn begin(worker: &Rc<Worker>, local: &Local, start: Start<Rc<Client>, Rc<Backend
         client.wake();
         return backend.wake();
     }
+    shared_reads::gather(worker, &client, &backend);
     launch_held(worker, &client, &backend);
 }
 

@@ -102,6 +102,7 @@ pub(crate) fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(
         ClientState::Queued
         | ClientState::Preparing
         | ClientState::Running
+        | ClientState::Sharing
         | ClientState::AwaitingMemory
         | ClientState::Writing
         | ClientState::Departing

@@ -19,6 +19,7 @@ use crate::dispatch::leaving;
 use crate::dispatch::lost_backend;
 use crate::dispatch::notes;
 use crate::dispatch::pipeline;
+use crate::dispatch::shared_run::Sharing;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
@@ -165,6 +166,9 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
     if let Some(waiting) = client.waiting.take() {
         worker.at(client.server.get()).gate.borrow_mut().leave(waiting);
     }
+    if let Some(command) = &mut *client.current.borrow_mut() {
+        command.sharing = Sharing::Alone;
+    }
     let state = client.state();
     client.change_state(ClientState::Leaving);
     client.tell_ended();
@@ -190,6 +194,10 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
         for flight in backend.in_flight.borrow_mut().iter_mut() {
             runs |= flight.client.take().is_some();
             flight.read = None;
+            if let Some(command) = &mut flight.command {
+                // Those that were to get the reply as well wait again.
+                command.sharing = Sharing::Alone;
+            }
         }
         if runs && !waits_for_more && backend.key.get().is_some() {
             // The reply is read to its end and dropped, which gives the slot back; then the backend is closed.

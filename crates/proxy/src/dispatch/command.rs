@@ -20,6 +20,7 @@ use view::digests::Place;
 use crate::cluster::members::ClusterId;
 use crate::cluster::servers::ServerId;
 use crate::dispatch::ruled::hits::{RuleWay, Ruled};
+use crate::dispatch::shared_run::Sharing;
 use crate::records::Noted;
 
 #[derive(Default)]
@@ -40,6 +41,8 @@ pub(crate) struct Command {
     pub(crate) awaits: Awaits,
     /// How often it was sent once more; see [`crate::dispatch::prepared`].
     pub(crate) again: u8,
+    /// What it is to commands that ask the same.
+    pub(crate) sharing: Sharing,
     /// What hardly any command has.
     pub(crate) rare: Option<Box<Rare>>,
 }

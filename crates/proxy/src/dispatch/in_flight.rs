@@ -21,6 +21,7 @@ use wire::rows;
 
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
+use crate::dispatch::shared_run::{SharedRun, Sharing};
 
 /// One command that was sent, whose reply has not ended.
 pub(crate) struct InFlight {
@@ -173,9 +174,30 @@ impl InFlight {
             || self.statement().is_some_and(|command| command.facts.keeps_insert_id())
     }
 
+    /// The run that other clients get the reply to as well, if its client leads one.
+    #[inline]
+    pub(crate) fn shared(&mut self) -> Option<&mut SharedRun> {
+        match &mut self.command.as_mut()?.sharing {
+            Sharing::Leads(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// Its client is written this part of the reply.
+    #[inline]
+    pub(crate) fn copy(&mut self, bytes: &[u8]) {
+        if let Some(run) = self.shared() {
+            run.copy(bytes);
+        }
+    }
+
     /// Its client waits again, with its command; what was sent runs for nothing.
     pub(crate) fn give_up(&mut self) -> Option<Rc<Client>> {
         let client = self.client.take()?;
+        if let Some(command) = &mut self.command {
+            // Those that were to get the reply wait again as well.
+            command.sharing = Sharing::Alone;
+        }
         *client.current.borrow_mut() = self.command.take();
         Some(client)
     }
@@ -196,6 +218,8 @@ impl InFlight {
 /// A reply that has ended, whose last bytes are still to be written to its client.
 pub(crate) struct Settled {
     pub(crate) client: Rc<Client>,
+    /// What another client has been written before, whose run this reply is to.
+    pub(crate) head: Option<Rc<[u8]>>,
     /// Where the bytes stand in the buffer.
     pub(crate) tail: Range<usize>,
     pub(crate) then: AfterReply,
@@ -217,7 +241,7 @@ pub(crate) enum AfterReply {
 impl Settled {
     /// All of the reply has been written; now the client may send its next command.
     pub(crate) fn nothing_more(client: Rc<Client>) -> Self {
-        Self { client, tail: 0..0, then: AfterReply::AwaitCommand }
+        Self { client, head: None, tail: 0..0, then: AfterReply::AwaitCommand }
     }
 }
 

@@ -182,6 +182,10 @@ pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
             let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
             answer::refuse_held(worker, victim, &fault);
         }
+        ClientState::Sharing => {
+            let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
+            answer::refuse_held(worker, victim, &fault);
+        }
         ClientState::Running | ClientState::Preparing => {
             let Some(backend) = victim.backend() else { return };
             let disowned = match pipeline::is_behind(victim, &backend) {

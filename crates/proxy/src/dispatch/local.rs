@@ -12,10 +12,13 @@ use crate::dispatch::client::Client;
 use crate::dispatch::traffic::ServerTraffic;
 use crate::pool::keys::KeyId;
 
+/// The gate of a worker's clients and backends.
+pub(crate) type ClientsGate = Gate<KeyId, Rc<Client>, Rc<Backend>>;
+
 /// What one worker has of a server.
 pub(crate) struct Local {
     pub(crate) server: Arc<Server>,
-    pub(crate) gate: RefCell<Gate<KeyId, Rc<Client>, Rc<Backend>>>,
+    pub(crate) gate: RefCell<ClientsGate>,
     /// A look at which backends could be given to waiting clients is due in a moment.
     pub(crate) looks_later: Cell<bool>,
     /// Backends that clients keep for their messages only are about to be taken back.

@@ -212,6 +212,7 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
         ClientState::Reading
         | ClientState::AwaitingMemory
         | ClientState::Running
+        | ClientState::Sharing
         | ClientState::Writing
         | ClientState::Departing
         | ClientState::Leaving => false,

@@ -41,6 +41,18 @@ pub(crate) fn find_among(
     }
 }
 
+/// Whether a view that a text names may have other rows for another client or a moment later, although its tables are
+/// the same. Where definitions were not read, any may.
+pub(crate) fn may_vary(
+    worker: &Worker,
+    client: &Client,
+    text: Text<'_>,
+    schema: Option<&[u8]>,
+) -> bool {
+    let found = found_for(worker, client);
+    !found.knows_views || found.varying.find(text, schema).is_some()
+}
+
 /// What the reader for this client has found.
 pub(crate) fn found_for(worker: &Worker, client: &Client) -> Arc<FoundDefinitions> {
     let hidden = &worker.shared.hidden;

@@ -42,6 +42,8 @@ use crate::dispatch::route;
 use crate::dispatch::ruled::passed;
 use crate::dispatch::session_reset;
 use crate::dispatch::session_setup;
+use crate::dispatch::shared_reads;
+use crate::dispatch::shared_run::Sharing;
 use crate::dispatch::supply;
 use crate::dispatch::time_limits;
 use crate::dispatch::worker::{Mail, Worker};
@@ -77,7 +79,10 @@ pub(crate) fn read(worker: &Rc<Worker>, backend: &Rc<Backend>) -> bool {
         ahead::refill(worker, backend);
     }
     backend.uncork();
-    for Settled { client, tail, then } in settled.drain(..) {
+    for Settled { client, head, tail, then } in settled.drain(..) {
+        if let Some(head) = head {
+            client.write(&head);
+        }
         if then == AfterReply::More {
             client.write(&buffer[tail]);
             continue;
@@ -115,6 +120,7 @@ fn follow(
         match flight.follower.advance(&mut bytes[..len], at) {
             Ok(Step::More { from: to }) => {
                 handover::listen(flight, &bytes[from..to]);
+                flight.copy(&bytes[from..to]);
                 let client = flight.listener();
                 drop(flights);
                 if let Some(client) = client {
@@ -140,6 +146,7 @@ fn follow(
                 let is_more_to_come = at == len && !flight.follower.is_done();
                 if let Some(client) = flight.listener().filter(|_| is_more_to_come) {
                     // The server waits for the client, or there is simply more to come.
+                    flight.copy(&bytes[from..at]);
                     drop(flights);
                     client.write(&bytes[from..at]);
                     client.wake();
@@ -148,16 +155,16 @@ fn follow(
             }
             Ok(Step::EofMissing { at: here, sequence }) => {
                 let is_more_to_come = here == len && !flight.follower.is_done();
-                let client = flight.listener();
+                let eof = copy_eof(flight, &bytes[from..here], sequence);
                 drop(flights);
-                if let Some(client) = client {
-                    add_eof(&client, &bytes[from..here], sequence, is_more_to_come);
+                if let Some((client, eof)) = eof {
+                    add_eof(&client, &bytes[from..here], &eof, is_more_to_come);
                 }
                 (from, at) = (here, here);
             }
             Ok(Step::End { at: end }) => {
                 drop(flights);
-                settled.extend(end_reply(worker, backend, &bytes[..len], from..end));
+                end_reply(worker, backend, &bytes[..len], from..end, settled);
                 (from, at) = (end, end);
             }
             Err(error) => {
@@ -172,7 +179,7 @@ fn follow(
     if let Some(flight) = backend.in_flight.borrow_mut().front_mut() {
         handover::listen(flight, &bytes[from..len]);
     }
-    settled.extend(finish_ended(worker, backend, from..len));
+    finish_ended(worker, backend, from..len, settled);
     true
 }
 
@@ -206,7 +213,8 @@ fn end_reply(
     backend: &Rc<Backend>,
     bytes: &[u8],
     tail: Range<usize>,
-) -> Option<Settled> {
+    settled: &mut Vec<Settled>,
+) {
     let mut flights = backend.in_flight.borrow_mut();
     let flight = flights.pop_front();
     let is_last = flights.is_empty();
@@ -215,18 +223,31 @@ fn end_reply(
         // What comes behind the answer would be taken for that to the next client's statement.
         backend.close();
     }
-    let mut flight = flight?;
+    let Some(mut flight) = flight else { return };
     handover::listen(&mut flight, &bytes[tail.clone()]);
-    let settled = finish(worker, backend, &mut flight, tail);
+    let own = finish(worker, backend, &mut flight, tail, settled);
+    settled.extend(own);
     flight.land();
-    settled
+}
+
+/// The EOF packet that the server does not send, for its client. Others that get the reply as well get it, too.
+fn copy_eof(
+    flight: &mut InFlight,
+    before: &[u8],
+    sequence: u8,
+) -> Option<(Rc<Client>, [u8; HEADER + EofPacket::LEN])> {
+    let client = flight.listener()?;
+    let status = client.session.borrow().status();
+    let eof = EofPacket { warnings: 0, status }.packet(sequence);
+    flight.copy(before);
+    flight.copy(&eof);
+    Some((client, eof))
 }
 
 /// Passes on what stands before an EOF packet that the server does not send, and that packet.
-fn add_eof(client: &Client, before: &[u8], sequence: u8, is_more_to_come: bool) {
-    let status = client.session.borrow().status();
+fn add_eof(client: &Client, before: &[u8], eof: &[u8], is_more_to_come: bool) {
     client.write_with_next(before);
-    client.write_with_next(&EofPacket { warnings: 0, status }.packet(sequence));
+    client.write_with_next(eof);
     if is_more_to_come {
         // What follows may come much later: kept until then, it would hold up the server.
         client.write(&[]);
@@ -243,15 +264,20 @@ fn part(backend: &Backend, client: Option<&Client>, before: &[u8]) -> bool {
 }
 
 /// Ends the reply in flight if its last byte has been followed; `tail` is what its client has not got yet.
-fn finish_ended(worker: &Rc<Worker>, backend: &Rc<Backend>, tail: Range<usize>) -> Option<Settled> {
+fn finish_ended(
+    worker: &Rc<Worker>,
+    backend: &Rc<Backend>,
+    tail: Range<usize>,
+    settled: &mut Vec<Settled>,
+) {
     let mut flights = backend.in_flight.borrow_mut();
     let ended = flights.front().is_some_and(|flight| flight.follower.is_done());
     let flight = if ended { flights.pop_front() } else { None };
     drop(flights);
-    let mut flight = flight?;
-    let settled = finish(worker, backend, &mut flight, tail);
+    let Some(mut flight) = flight else { return };
+    let own = finish(worker, backend, &mut flight, tail, settled);
+    settled.extend(own);
     flight.land();
-    settled
 }
 
 /// Puts the client's own rows, if it has any, into a reply whose last packet begins at `end`; it has been passed on up
@@ -304,6 +330,9 @@ fn inspect(
         Packet::Ok => {
             if let Ok(ok) = OkPacket::decode(&packet[HEADER..], backend.capabilities) {
                 flight.count(&ok);
+                if let Some(run) = flight.shared() {
+                    run.see_end(&ok);
+                }
                 let shorter = see_ok(worker, backend, &client, flight, &ok, packet);
                 if flight.follower.adds_eofs() && packet[HEADER] == EOF {
                     let status = ok.status.without(Status::STATE_CHANGED);
@@ -484,12 +513,14 @@ fn see_ok(
     ok_rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note)
 }
 
-/// A reply has ended: what follows is started. The answer is what is left to be written.
+/// A reply has ended: what follows is started. The answer is what is left to be written. `settled`: of others that get
+/// the same reply.
 fn finish(
     worker: &Rc<Worker>,
     backend: &Rc<Backend>,
     flight: &mut InFlight,
     tail: Range<usize>,
+    settled: &mut Vec<Settled>,
 ) -> Option<Settled> {
     let took = crate::worker::clock::now() - flight.since;
     if let Some(digest) = flight.read {
@@ -527,12 +558,32 @@ fn finish(
         admit::launch_held(worker, &client, backend);
         return None;
     }
+    share(worker, backend, flight, &tail, settled);
     match flight.purpose.is_clients() {
         true => Some(finish_clients(worker, backend, client, flight, tail, took)),
         false => {
             finish_preparation(worker, backend, &client, flight);
             None
         }
+    }
+}
+
+/// Others may get the same reply.
+#[inline]
+fn share(
+    worker: &Rc<Worker>,
+    backend: &Backend,
+    flight: &mut InFlight,
+    tail: &Range<usize>,
+    settled: &mut Vec<Settled>,
+) {
+    if flight.shared().is_none() {
+        return;
+    }
+    let sharing = flight.command.as_mut().map(|command| std::mem::take(&mut command.sharing));
+    if let Some(Sharing::Leads(run)) = sharing {
+        let took = crate::worker::clock::now() - flight.since;
+        shared_reads::deliver(worker, backend, flight, run, tail, took, settled);
     }
 }
 
@@ -576,7 +627,7 @@ fn finish_clients(
     }
     let is_over = interrupted::see_end(&client, &command, flight.failed);
     let Some(command) = own_replies::await_probe(worker, backend, &client, flight, command) else {
-        return Settled { client, tail, then: AfterReply::More };
+        return Settled { client, head: None, tail, then: AfterReply::More };
     };
     finish::finish_command(worker, &client, backend, &command, flight.slot);
     if let Some(error) = &flight.failure {
@@ -592,7 +643,7 @@ fn finish_clients(
         None if close => AfterReply::Close,
         None => AfterReply::AwaitCommand,
     };
-    Settled { client, tail, then }
+    Settled { client, head: None, tail, then }
 }
 
 /// A pooled client's command has been answered: what its session and its backend's are now.

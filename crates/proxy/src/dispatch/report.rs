@@ -44,6 +44,7 @@ pub(crate) struct Report {
     pub(crate) faults: Vec<u64>,
     /// In the order of [`crate::worker::counters::Why`].
     pub(crate) sent_again: Vec<u64>,
+    pub(crate) cut_out: Vec<u64>,
     pub(crate) pins: Vec<u64>,
     pub(crate) errors: Vec<ServerError>,
     pub(crate) rows: u64,
@@ -152,6 +153,7 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         counters: worker.counters.plain(),
         faults: worker.counters.faults.iter().map(|counter| counter.get()).collect(),
         sent_again: worker.counters.sent_again.iter().map(|counter| counter.get()).collect(),
+        cut_out: worker.counters.cut_out.iter().map(|counter| counter.get()).collect(),
         pins: worker.counters.pins.iter().map(|counter| counter.get()).collect(),
         errors: worker.tally.errors(),
         rows: worker.tally.rows.get(),
@@ -325,6 +327,7 @@ fn wait(client: &Client, state: ClientState) -> Option<&'static str> {
             Some(Awaits::Answer) | None => "session setup",
         },
         ClientState::Running => "the server",
+        ClientState::Sharing => "the reply to the same statement of another client",
         ClientState::Writing => "its client to read",
     })
 }

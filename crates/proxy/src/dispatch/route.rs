@@ -26,6 +26,7 @@ use crate::dispatch::handover;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::local::Local;
 use crate::dispatch::ruled::hits::RuleWay;
+use crate::dispatch::shared_run::Sharing;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
@@ -339,6 +340,8 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
     let now = crate::worker::clock::now();
     let (since, cluster) = match &mut *client.current.borrow_mut() {
         Some(command) => {
+            // Others may not read where this one may.
+            command.sharing = Sharing::Alone;
             let since = *command.rare().stranded.get_or_insert(now);
             (since, clusters::of(client, command))
         }

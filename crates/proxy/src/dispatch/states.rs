@@ -19,6 +19,8 @@ pub(crate) enum ClientState {
     Preparing,
     /// The server works, or answers.
     Running,
+    /// The run of another client's statement, which is the same, answers its own.
+    Sharing,
     /// It has still to take the end of a reply.
     Writing,
     /// It is on its way to the Flifo that takes over; see [`crate::dispatch::departure`].
@@ -48,12 +50,13 @@ pub(crate) enum BackendState {
 
 impl ClientState {
     /// In the order of their numbers, with the names that the console and the metrics use.
-    pub(crate) const ALL: [(Self, &'static str); 8] = [
+    pub(crate) const ALL: [(Self, &'static str); 9] = [
         (Self::Reading, "reading"),
         (Self::AwaitingMemory, "awaiting_memory"),
         (Self::Queued, "queued"),
         (Self::Preparing, "preparing"),
         (Self::Running, "running"),
+        (Self::Sharing, "sharing"),
         (Self::Writing, "writing"),
         (Self::Departing, "departing"),
         (Self::Leaving, "leaving"),
@@ -105,6 +108,7 @@ impl State for ClientState {
                 !matches!(next, Self::AwaitingMemory | Self::Departing)
             }
             Self::Queued => next != Self::AwaitingMemory,
+            Self::Sharing => !matches!(next, Self::AwaitingMemory | Self::Departing),
         }
     }
 

@@ -107,6 +107,13 @@ impl Tally {
         Some(waited)
     }
 
+    /// Another client's run has answered this command.
+    pub(crate) fn see_shared(&self, command: &Command) {
+        if let (Some(begun), Some(digests)) = (command.begun, &mut *self.digests.borrow_mut()) {
+            digests.add_shared(begun.place);
+        }
+    }
+
     /// The server has answered with an error.
     pub(crate) fn see_error(&self, packet: &[u8]) {
         let Some(Ok(error)) = packet.get(HEADER..).map(ErrPacket::decode) else { return };

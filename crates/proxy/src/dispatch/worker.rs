@@ -42,6 +42,7 @@ use crate::dispatch::memory::Memory;
 use crate::dispatch::neighbours::Neighbours;
 use crate::dispatch::orders;
 use crate::dispatch::ruled::hits::WorkerRules;
+use crate::dispatch::shared_run::SharedReads;
 use crate::dispatch::tally::Tally;
 use crate::dispatch::traffic::{self, ServerTraffic};
 use crate::fault::Kind;
@@ -362,6 +363,7 @@ pub(crate) struct Worker {
     pub(crate) settled: RefCell<Vec<Settled>>,
     pub(crate) scratch: RefCell<Vec<u8>>,
     pub(crate) agenda: Agenda,
+    pub(crate) sharing: SharedReads,
     /// A statement that may be written ahead has joined a line.
     pub(crate) has_waiters: Notify,
     /// The last era of rights that it has looked at its idle backends for.
@@ -456,6 +458,7 @@ impl Worker {
             settled: RefCell::default(),
             scratch: RefCell::default(),
             agenda: Agenda::default(),
+            sharing: SharedReads::default(),
             has_waiters: Notify::new(),
             era: Cell::default(),
             checks: Rc::new(Checks::new(index, &shared.cluster)),

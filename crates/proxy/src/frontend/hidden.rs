@@ -235,12 +235,13 @@ async fn read(worker: &Worker, name: &UserName) -> Result<FoundDefinitions, NoBa
 
 /// What this reader sees.
 async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions, NoBackend> {
-    let mut definitions = Vec::new();
+    let (mut definitions, mut knows_views) = (Vec::new(), false);
     for page in 0..PAGES_MAX {
         let text = format!("{QUESTION} LIMIT {PAGE} OFFSET {}", page * PAGE);
         let rows = rows(worker, reader, &text).await?;
         definitions.extend(rows.iter().filter_map(sight::definition));
         if rows.len() < PAGE {
+            knows_views = true;
             break;
         }
     }
@@ -254,10 +255,16 @@ async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions
     let is_whole = grants.see_all();
     // There may be megabytes of them: more than a iteration of the loop may take.
     let catalogs = tokio::task::spawn_blocking(move || {
-        [Catalog::new(&definitions, &seen), Catalog::asking_number(&definitions)]
+        [
+            Catalog::new(&definitions, &seen),
+            Catalog::asking_number(&definitions),
+            Catalog::varying(&definitions),
+        ]
     });
-    let [acting, asking] = catalogs.await.unwrap_or_default();
-    Ok(FoundDefinitions { acting, asking, hides_triggers, is_whole })
+    let catalogs = catalogs.await;
+    knows_views &= catalogs.is_ok();
+    let [acting, asking, varying] = catalogs.unwrap_or_default();
+    Ok(FoundDefinitions { acting, asking, varying, knows_views, hides_triggers, is_whole })
 }
 
 /// Which of these tables and views the reader sees.

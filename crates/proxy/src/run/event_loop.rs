@@ -12,6 +12,7 @@ use crate::dispatch::admit;
 use crate::dispatch::ages;
 use crate::dispatch::ahead;
 use crate::dispatch::backend_task;
+use crate::dispatch::cut_out;
 use crate::dispatch::dismissed;
 use crate::dispatch::kill_orders;
 use crate::dispatch::limit_reports;
@@ -44,6 +45,7 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
         watch::begin(&worker, all());
     }
     tokio::task::spawn_local(ahead::run(Rc::clone(&worker)));
+    tokio::task::spawn_local(cut_out::run(Rc::clone(&worker)));
     // What it opens is open from the beginning.
     crate::worker::turns::look();
     let mut ticks = tokio::time::interval(TICK);

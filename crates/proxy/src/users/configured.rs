@@ -46,11 +46,10 @@ impl Configured {
             };
             users.add(
                 UserName::of_account(&user.name),
-                known.bounded(user.clients_max, user.connections_max).ruled(
-                    user.routines,
-                    user.triggers,
-                    user.pins,
-                ),
+                known
+                    .bounded(user.clients_max, user.connections_max)
+                    .ruled(user.routines, user.triggers, user.pins)
+                    .sharing_reads(user.share_reads),
             );
         }
         users

@@ -48,6 +48,10 @@ pub(crate) struct FoundDefinitions {
     pub(crate) acting: Catalog,
     /// Objects that ask for the number of their reader's connection.
     pub(crate) asking: Catalog,
+    /// Views whose rows may differ between clients or moments.
+    pub(crate) varying: Catalog,
+    /// All views were read that the reader may use.
+    pub(crate) knows_views: bool,
     /// There may be triggers of which not even the name is seen.
     pub(crate) hides_triggers: bool,
     /// All definitions were seen.

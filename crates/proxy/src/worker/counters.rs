@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use engine::pin::Pin;
+use engine::sharing::CutOut;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Kind;
@@ -58,6 +59,11 @@ pub(crate) struct Counters {
     pub(crate) passed_in_pieces: Counter,
     /// Statements written to a backend behind others.
     pub(crate) pipelined: Counter,
+    /// Statements that were to get the reply to the same statement of another client, and those that got it; and those
+    /// that did not.
+    pub(crate) joined: Counter,
+    pub(crate) spared: Counter,
+    pub(crate) cut_out: [Counter; CutOut::ALL.len()],
     /// Statements written ahead in vain, and sent again on another backend.
     pub(crate) sent_again: [Counter; Why::ALL.len()],
     pub(crate) clients_pass_through: Counter,
@@ -114,7 +120,7 @@ impl Counters {
         self.by_name().map(|(name, counter)| (name, counter.get())).into()
     }
 
-    fn by_name(&self) -> [(&'static str, &Counter); 18] {
+    fn by_name(&self) -> [(&'static str, &Counter); 20] {
         [
             ("statements", &*self.statements),
             ("waits", &self.waits),
@@ -122,6 +128,8 @@ impl Counters {
             ("held_up", &self.held_up),
             ("passed_in_pieces", &self.passed_in_pieces),
             ("pipelined", &self.pipelined),
+            ("share_joined", &self.joined),
+            ("share_spared", &self.spared),
             ("clients_pass_through", &self.clients_pass_through),
             ("clients_pooled", &self.clients_pooled),
             ("logins_waited", &self.logins_waited),
@@ -142,11 +150,14 @@ impl Counters {
         let plain = self.by_name().map(|(name, counter)| (name.to_owned(), counter));
         let whys = Why::ALL.iter().zip(&self.sent_again);
         let whys = whys.map(|(why, counter)| (format!("sent_again.{}", why.name()), counter));
+        let cut_out = CutOut::ALL.iter().zip(&self.cut_out);
+        let cut_out =
+            cut_out.map(|(why, counter)| (format!("share_cut_out.{}", why.name()), counter));
         let faults = Kind::ALL.iter().zip(self.faults.iter());
         let faults = faults.map(|(kind, counter)| (format!("faults.{}", kind.name()), counter));
         let pins = Pin::ALL.iter().zip(&self.pins);
         let pins = pins.map(|(pin, counter)| (format!("pins.{}", pin.name()), counter));
-        plain.into_iter().chain(whys).chain(faults).chain(pins)
+        plain.into_iter().chain(whys).chain(cut_out).chain(faults).chain(pins)
     }
 
     /// What has been counted so far.

@@ -1,6 +1,7 @@
 //! Options of one class of statements.
 
 use engine::classes::WhenOverloaded;
+use engine::sharing::ShareReads;
 
 use super::limits::{DAY, MILLISECOND, YEAR};
 use super::{FIRST, Row, Section};
@@ -167,6 +168,24 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   the newest statement runs first, and a statement that has waited ten times \
                   longer than normal is refused with error 1637, so that most answers arrive while \
                   the application still waits for them.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "share_reads",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("user", ShareReads::AsAbove),
+                    ("off", ShareReads::Off),
+                    ("on", ShareReads::On),
+                ],
+                place: |rule: &mut ClassRule| &mut rule.class.share_reads,
+            }),
+            example: None,
+            doc: "Whether identical reads of this class that wait are run once: see \
+                  `server.share_reads`. Where this says \"user\", it is as `users.share_reads` \
+                  says.",
             elsewhere: &[],
             since: FIRST,
             applies: Now,

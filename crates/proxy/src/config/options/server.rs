@@ -5,6 +5,7 @@ use std::time::Duration;
 use backend::tls::Mode;
 use engine::init_connect::InitConnect;
 use engine::limit::Rhythm;
+use engine::sharing::ShareReads;
 
 use super::{FIRST, Row, Section, paths};
 use crate::config::address;
@@ -170,6 +171,26 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   statements that merely read are pipelined, and they run one after another. 1 \
                   turns it off.",
             elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "share_reads",
+            form: Form::Choice(&Named {
+                values: &[("off", ShareReads::Off), ("on", ShareReads::On)],
+                place: |plan: &mut Plan| &mut plan.server.share_reads,
+            }),
+            example: None,
+            doc: "\"on\": identical statements of one user that merely read, and wait in the queue \
+                  of one worker, are run once, and each client gets the reply. A statement joins \
+                  only a run that has not begun when it arrives, so that no client reads what is \
+                  older than its own request, and each reads what it has written. Only statements \
+                  outside of transactions are shared, with built-in functions and views whose \
+                  values do not depend on the client or the moment (so `server.read_definitions` \
+                  must be on), and replies of up to 256 KiB. \
+                  While no statement waits, nothing is looked up. `users.share_reads` and \
+                  `classes.share_reads` say otherwise for some.",
+            elsewhere: &[("Vitess", "enable-consolidator")],
             since: FIRST,
             applies: Now,
         },

@@ -1,6 +1,7 @@
 //! Options of one user.
 
 use engine::init_connect::InitConnect;
+use engine::sharing::ShareReads;
 use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 use super::limits::{DAY, MILLISECOND, SECOND, YEAR};
@@ -8,6 +9,10 @@ use super::{FIRST, Row, Section, paths};
 use crate::config::form::{Form, Named};
 use crate::config::options::Applies::{NewConnections, Now};
 use crate::config::plan::{Password, Pins, Unseen, UserOptions};
+
+/// Of users.
+const SHARE_READS: [(&str, ShareReads); 3] =
+    [("server", ShareReads::AsAbove), ("off", ShareReads::Off), ("on", ShareReads::On)];
 
 pub(in crate::config) static USERS: Section<UserOptions> = Section {
     name: "users",
@@ -194,6 +199,19 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                   reports. \"reset\" resets the session before any client, including the same one, \
                   uses the connection again, at the cost of one more round trip between the server \
                   and Flifo. \"pin\" keeps the connection with its client.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "share_reads",
+            form: Form::Choice(&Named {
+                values: &SHARE_READS,
+                place: |user: &mut UserOptions| &mut user.share_reads,
+            }),
+            example: None,
+            doc: "Whether identical reads of this user's clients that wait are run once: see \
+                  `server.share_reads`, which holds where this says \"server\".",
             elsewhere: &[],
             since: FIRST,
             applies: Now,

@@ -1,0 +1,404 @@
+//! Identical reads that wait in the queue of one gate are run once, and each client gets the reply.
+//!
+//! Owns which waiting statements may stand together ([`join`]), the moment in which a group is closed ([`gather`]: when
+//! the run of its first statement begins), and the answer to the followers ([`deliver`]). What a text may be is
+//! `engine::sharing`'s. Followers that get no answer wait again: [`crate::dispatch::cut_out`]. Invariants: a statement
+//! joins only a run that begins when it waits already; only clients are together to which each byte of the reply would
+//! have been the same; a follower has been written nothing before all of the reply is there.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Duration;
+
+use engine::counts::{Asked, Finds};
+use engine::session::facts::{Leaves, Reads};
+use engine::session::observe::{self, SharedEnd, is_before_any_row};
+use engine::session::{Messages, Session};
+use engine::sharing::{CutOut, is_own_schema, is_steady};
+use engine::statements::Prepared;
+use wire::capability::Capabilities;
+use wire::command::{Opcode, query_text_at};
+use wire::frame::HEADER;
+use wire::lex::Dialect;
+use wire::statement::{self, Execute};
+use wire::text::Lexed;
+
+use crate::dispatch::backend::Backend;
+use crate::dispatch::client::Client;
+use crate::dispatch::command::Command;
+use crate::dispatch::in_flight::{AfterReply, InFlight, Settled};
+use crate::dispatch::interrupted;
+use crate::dispatch::local::ClientsGate;
+use crate::dispatch::notes;
+use crate::dispatch::out_of_sight;
+use crate::dispatch::shared_run::{SharedRun, Sharing};
+use crate::dispatch::states::ClientState;
+use crate::dispatch::worker::Worker;
+
+/// A longer statement is not compared with others.
+const PACKET_MAX: usize = 64 << 10;
+
+/// Copies of one reply that may be kept for clients that do not read them at once.
+const COPIES_MAX: usize = 64 << 20;
+
+/// A statement that merely reads waits in the queue of a key: those that ask the same stand together from now on.
+pub(crate) fn join(worker: &Worker, client: &Client) {
+    let mut current = client.current.borrow_mut();
+    let Some(command) = &mut *current else { return };
+    if !is_on(worker, client, command) || !may_share(worker, client, command) {
+        return;
+    }
+    let Some(hash) = hash(worker, client, command) else { return };
+    command.sharing = Sharing::Waits(hash);
+    drop(current);
+    let clients = worker.clients.borrow();
+    let waits = |id: &u32| clients.get(id).is_some_and(|client| waits_in(client, None));
+    worker.sharing.groups.borrow_mut().join(hash, client.id, waits);
+}
+
+/// Whether reads of this client and class are shared.
+fn is_on(worker: &Worker, client: &Client, command: &Command) -> bool {
+    let of_server = worker.plan().server.share_reads;
+    let of_user = client.key.get().map(|key| worker.user_of(key, |user| user.share_reads));
+    let of_class = worker.classes().get(client.ask(command).class).share_reads;
+    of_server.narrowed(of_user.unwrap_or_default()).narrowed(of_class).is_on()
+}
+
+/// Whether the statement may get the reply to another client's run, or others the reply to its own.
+fn may_share(worker: &Worker, client: &Client, command: &Command) -> bool {
+    let (facts, found) = (&command.facts, &command.found);
+    let is_plain = facts.finds == Finds::Rows
+        && facts.messages == Messages::Go
+        && facts.leaves == Leaves::Nothing
+        && facts.reads_number == Reads::Nothing
+        && facts.counts == Asked::default()
+        && facts.ok_warnings.is_none()
+        && found.instead.is_none()
+        && found.affected.is_none()
+        && found.asks_backend == Asked::default()
+        && command.rare.as_ref().is_none_or(|it| {
+            // What a rule has said of it, or another cluster, is its own.
+            let is_ruled = it.ruled.is_some() || it.cluster.is_some();
+            it.shown.is_none() && it.change.is_none() && !is_ruled
+        });
+    let input = &client.input;
+    let is_whole = !input.is_part()
+        && !input.reserved.is_some()
+        && input.packets.get() == 1
+        && input.login_sequence.get().is_none()
+        && command.packet.len() <= PACKET_MAX;
+    let (true, true, Some(digest)) = (is_plain, is_whole, facts.read) else { return false };
+    let session = client.session.borrow();
+    if !is_free(&session) || client.backend.borrow().is_some() {
+        return false;
+    }
+    let Some(asked) = Asks::of(client, &session, command) else { return false };
+    let (text, dialect, schema) = asked.meaning(&session);
+    if schema.is_some_and(is_own_schema) {
+        return false;
+    }
+    let (lexed, now) = (Lexed::default(), crate::worker::clock::now());
+    let text = lexed.text(text, dialect);
+    worker.sharing.kinds.borrow_mut().may_share(digest, now, || is_steady(text))
+        && !out_of_sight::may_vary(worker, client, text, schema)
+}
+
+/// Whether all that a session needs of a backend are its variables and its schema.
+fn is_free(session: &Session) -> bool {
+    session.is_plain()
+        && !session.has_begun()
+        && !session.has_lost_transaction()
+        && session.beginning.is_none()
+        && session.variables.is_empty()
+        && session.kept().is_none()
+}
+
+/// What a client asks, as far as the server reads it.
+enum Asks<'a> {
+    Query {
+        payload: &'a [u8],
+        text: &'a [u8],
+    },
+    Execute {
+        prepared: &'a Prepared,
+        /// Behind the statement's id: flags, values, and their types if they are sent.
+        values: &'a [u8],
+        types: Option<&'a [u8]>,
+    },
+}
+
+impl<'a> Asks<'a> {
+    /// `None`: the server may keep something of it, or it cannot be read.
+    fn of(client: &Client, session: &'a Session, command: &'a Command) -> Option<Self> {
+        let payload = command.packet.get(HEADER..)?;
+        match Opcode::decode(*payload.first()?)? {
+            Opcode::Query => {
+                let text = payload.get(query_text_at(payload, client.capabilities)?..)?;
+                Some(Self::Query { payload, text })
+            }
+            Opcode::StmtExecute if !statement::asks_for_cursor(payload) => {
+                let prepared = session.statements.look(statement::id(payload)?)?;
+                let is_kept = prepared.own.is_some() || prepared.kept().any();
+                let execute = Execute::decode(payload, prepared.parameters).ok()?;
+                let types = execute.types.or(prepared.types.as_deref());
+                let values = payload.get(statement::ID_AT + 4..)?;
+                let is_free = !is_kept && !prepared.is_spoiled;
+                is_free.then_some(Self::Execute { prepared, values, types })
+            }
+            _ => None,
+        }
+    }
+
+    /// The text, how it is read, and the schema that it is meant in.
+    fn meaning(&self, session: &'a Session) -> (&'a [u8], Dialect, Option<&'a [u8]>) {
+        match self {
+            Self::Query { text, .. } => (text, session.dialect(), session.schema.as_deref()),
+            Self::Execute { prepared, .. } => {
+                let source = &prepared.source;
+                (&source.text, source.dialect, source.schema.as_deref())
+            }
+        }
+    }
+
+    fn is_same(&self, other: &Asks<'_>) -> bool {
+        match (self, other) {
+            (Self::Query { payload, .. }, Asks::Query { payload: other, .. }) => payload == other,
+            (
+                Self::Execute { prepared, values, types },
+                Asks::Execute { prepared: other, values: other_values, types: other_types },
+            ) => prepared.source == other.source && values == other_values && types == other_types,
+            _ => false,
+        }
+    }
+}
+
+/// The hash of what the statement asks, and of where.
+fn hash(worker: &Worker, client: &Client, command: &Command) -> Option<u64> {
+    let session = client.session.borrow();
+    let (server, key) = (client.server.get(), client.key.get()?);
+    Some(match Asks::of(client, &session, command)? {
+        Asks::Query { payload, .. } => worker.sharing.hash((server, key, payload)),
+        Asks::Execute { prepared, values, .. } => {
+            worker.sharing.hash((server, key, &*prepared.source, values))
+        }
+    })
+}
+
+/// Whether the client waits in the queue as one that others may join: in the group of this hash, if one is told.
+fn waits_in(client: &Client, hash: Option<u64>) -> bool {
+    let current = client.current.borrow();
+    let of_client = current.as_ref().and_then(|command| match command.sharing {
+        Sharing::Waits(hash) => Some(hash),
+        _ => None,
+    });
+    client.state() == ClientState::Queued
+        && client.waiting.get().is_some()
+        && of_client.is_some_and(|of_client| hash.is_none_or(|hash| hash == of_client))
+}
+
+/// The statement that this client has on hold begins on a backend: those that wait in its group get the reply as well.
+/// What comes from now on joins it no more.
+#[inline]
+pub(crate) fn gather(worker: &Worker, leader: &Rc<Client>, backend: &Backend) {
+    let mut current = leader.current.borrow_mut();
+    let Some(command) = &mut *current else { return };
+    if let Sharing::Waits(hash) = command.sharing {
+        command.sharing = Sharing::Alone;
+        let followers = close_group(worker, leader, command, backend, hash);
+        if let Some((number, followers)) = followers {
+            command.sharing = Sharing::Leads(worker.sharing.run(number, followers));
+        }
+    }
+}
+
+/// The followers that a run gets, and its number.
+fn close_group(
+    worker: &Worker,
+    leader: &Client,
+    command: &Command,
+    backend: &Backend,
+    hash: u64,
+) -> Option<(u64, Vec<u32>)> {
+    let mut group = worker.sharing.groups.borrow_mut().take(hash);
+    if group.len() < 2 || !backend.capabilities.has(Capabilities::DEPRECATE_EOF) {
+        worker.sharing.groups.borrow_mut().give_back(group);
+        return None;
+    }
+    let number = worker.sharing.next_number();
+    let clients = worker.clients.borrow();
+    let mut gate = worker.at(leader.server.get()).gate.borrow_mut();
+    let mut others = Vec::new();
+    group.retain(|id| {
+        // The leader's command is in use.
+        let other = clients.get(id).filter(|client| client.id != leader.id);
+        let Some(client) = other.filter(|client| waits_in(client, Some(hash))) else {
+            return false;
+        };
+        if !is_same(leader, command, client) {
+            others.push(*id);
+            return false;
+        }
+        follow(&mut gate, client, number)
+    });
+    drop((clients, gate));
+    // Hashes of different statements may be the same.
+    for id in others {
+        worker.sharing.groups.borrow_mut().join(hash, id, |_| true);
+    }
+    worker.counters.joined.add(group.len() as u64);
+    (!group.is_empty()).then_some((number, group))
+}
+
+/// Takes a client out of the queue, as a follower of this run. False: it stands there no more.
+fn follow(gate: &mut ClientsGate, client: &Client, number: u64) -> bool {
+    let waiting = client.waiting.take();
+    if waiting.and_then(|waiting| gate.leave(waiting)).is_none() {
+        return false;
+    }
+    client.change_state(ClientState::Sharing);
+    if let Some(command) = &mut *client.current.borrow_mut() {
+        command.sharing = Sharing::Follows(number);
+        if let Some(noted) = &mut command.noted {
+            noted.launch(crate::worker::clock::now());
+        }
+    }
+    true
+}
+
+/// Whether each byte of the reply to this command of the leader's would be the same for this client's.
+fn is_same(leader: &Client, command: &Command, client: &Client) -> bool {
+    let (one, two) = (leader.session.borrow(), client.session.borrow());
+    let current = client.current.borrow();
+    let Some(own) = &*current else { return false };
+    let is_set_alike = match (&one.settings, &two.settings) {
+        (Some(one), Some(two)) => Rc::ptr_eq(one, two),
+        (None, None) => true,
+        _ => false,
+    };
+    let asks = (Asks::of(leader, &one, command), Asks::of(client, &two, own));
+    is_set_alike
+        && leader.key.get() == client.key.get()
+        && leader.server.get() == client.server.get()
+        && leader.capabilities == client.capabilities
+        && leader.capabilities_now() == client.capabilities_now()
+        && leader.ask(command).class == client.ask(own).class
+        && one.schema == two.schema
+        && one.was_reset == two.was_reset
+        && one.status() == two.status()
+        && one.is_told_of_all() == two.is_told_of_all()
+        && is_free(&two)
+        && matches!(asks, (Some(one), Some(two)) if one.is_same(&two))
+}
+
+/// The client, if it still waits for the reply to this run.
+pub(crate) fn follower(worker: &Worker, client: u32, run: u64) -> Option<Rc<Client>> {
+    let client = worker.clients.borrow().get(&client).cloned()?;
+    let of_client = client.current.borrow().as_ref().and_then(|command| match command.sharing {
+        Sharing::Follows(run) => Some(run),
+        _ => None,
+    });
+    let is_there = client.state() == ClientState::Sharing && !client.is_closing();
+    (is_there && of_client == Some(run)).then_some(client)
+}
+
+/// The reply to a leader's statement has ended: its followers get it, if it is as good for them. `tail`: what the leader
+/// has not been written yet.
+pub(crate) fn deliver(
+    worker: &Rc<Worker>,
+    backend: &Backend,
+    flight: &InFlight,
+    mut run: Box<SharedRun>,
+    tail: &Range<usize>,
+    took: Duration,
+    settled: &mut Vec<Settled>,
+) {
+    let head = run.take_reply();
+    let end = match end(flight, &run, &head) {
+        Ok(end) => end,
+        Err(why) => return run.cut_out(why),
+    };
+    let most = COPIES_MAX / (head.len() + tail.len()).max(1);
+    let mut followers = run.take_followers();
+    if followers.len() > most {
+        run.leave(followers.drain(most..), CutOut::Again);
+    }
+    let head: Option<Rc<[u8]>> = (!head.is_empty()).then(|| head.into());
+    for id in followers {
+        let Some(client) = follower(worker, id, run.number) else { continue };
+        let Some(command) = client.take_command() else { continue };
+        let then = answer(worker, backend, flight, &client, command, &end, took);
+        settled.push(Settled { client, head: head.clone(), tail: tail.clone(), then });
+    }
+}
+
+/// How the reply has ended, if its followers can get it.
+fn end<'a>(flight: &'a InFlight, run: &SharedRun, head: &[u8]) -> Result<SharedEnd<'a>, CutOut> {
+    if !flight.failed {
+        let status = run.status().filter(|_| flight.warnings == 0).ok_or(CutOut::Unfit)?;
+        return Ok(SharedEnd::Rows { rows: flight.follower.rows(), status });
+    }
+    let error = flight.error().ok_or(CutOut::Unfit)?;
+    let is_limit = || flight.client.as_ref().is_some_and(|client| interrupted::is_passed(client));
+    match error.code {
+        code if is_before_any_row(code) && head.is_empty() && flight.follower.rows() == 0 => {
+            Ok(SharedEnd::Error(error))
+        }
+        // Only the leader's was to end.
+        KILLED if !is_limit() => Err(CutOut::Again),
+        _ => Err(CutOut::Unfit),
+    }
+}
+
+/// `KILL QUERY`.
+const KILLED: u16 = 1317;
+
+/// What there is to be done for a client whose statement has been answered, as if it had run for it.
+fn answer(
+    worker: &Rc<Worker>,
+    backend: &Backend,
+    flight: &InFlight,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    end: &SharedEnd<'_>,
+    took: Duration,
+) -> AfterReply {
+    let waited = worker.tally.answer(flight, &command, took);
+    worker.tally.see_shared(&command);
+    worker.at(backend.server).traffic.answer(took, waited);
+    if let Some(noted) = command.noted.take() {
+        notes::see_end(worker, backend, client, flight, *noted);
+    }
+    let mut session = client.session.borrow_mut();
+    keep_types(&mut session, &command);
+    if session.settings.is_none() {
+        session.see_settings(&backend.session.borrow());
+    }
+    observe::end_shared(&mut session, &command.facts, end);
+    drop(session);
+    let over = interrupted::see_end(client, &command, flight.failed);
+    worker.counters.statements.add(1);
+    worker.counters.spared.add(1);
+    worker.buffers.forget(command.end());
+    over.map_or(AfterReply::AwaitCommand, AfterReply::Over)
+}
+
+/// The client may leave the types of parameters out from now on that it has sent.
+fn keep_types(session: &mut Session, command: &Command) {
+    let payload = command.packet.get(HEADER..).unwrap_or_default();
+    let Some(id) = command.facts.in_hand.map(|it| it.id) else { return };
+    let Some(prepared) = session.statements.get(id) else { return };
+    if let Ok(Execute { types: Some(types), .. }) = Execute::decode(payload, prepared.parameters)
+        && prepared.types.as_deref() != Some(types)
+    {
+        prepared.types = Some(types.into());
+    }
+}
+
+/// The leader of the run on this backend does not read the reply: its followers do not wait for that.
+pub(crate) fn part(backend: &Backend) {
+    if let Some(flight) = backend.in_flight.borrow_mut().front_mut()
+        && let Some(command) = &mut flight.command
+    {
+        command.sharing = Sharing::Alone;
+    }
+}
