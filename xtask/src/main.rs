@@ -1,6 +1,6 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! beyond | bulk | cost | allocations | gate-cost | rule-cost | turn-cost | differ | logins | hostile | reloads | rights |
-//! rules | servers | set-up | package | upgrades`.
+//! beyond | bulk | cost | allocations | gate-cost | rule-cost | turn-cost | differ | logins | linear | hostile | reloads |
+//! rights | rules | servers | set-up | package | upgrades`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -15,6 +15,7 @@ mod drivers;
 mod errand;
 mod gate_cost;
 mod hostile;
+mod linear;
 mod logins;
 mod matrix;
 mod package;
@@ -126,6 +127,14 @@ enum Task {
     Logins {
         #[command(flatten)]
         extent: logins::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Has clients read and write a few registers through a Flifo that shares reads, and beside it: what they saw must
+    /// be linear.
+    Linear {
+        #[command(flatten)]
+        extent: linear::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -277,6 +286,10 @@ fn run(task: Task) -> Result<()> {
         Task::Logins { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             logins::run(&extent, &flifo, &Interrupt::listen()?)
+        }
+        Task::Linear { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            linear::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::Hostile { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;

@@ -9,6 +9,7 @@ pub mod fairness;
 pub mod fake_client;
 pub mod fake_server;
 pub mod flifo;
+pub mod linear;
 pub mod logins;
 pub mod mysql;
 pub mod option_changes;

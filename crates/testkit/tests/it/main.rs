@@ -74,6 +74,7 @@ mod shared_past;
 mod shared_pins;
 mod shared_prepared;
 mod shared_questions;
+mod shared_reads;
 mod shared_settings;
 mod shared_unseen;
 mod shared_variables;
