@@ -21,6 +21,7 @@ use testkit::differ::generate::Shape;
 use testkit::differ::program::Brand;
 use testkit::differ::random_rules::{Chance, ThroughRules};
 use testkit::differ::random_templates::{Compared, compare};
+use testkit::differ::sharing::{Shared, ThroughSharing};
 use testkit::differ::site::Site;
 use testkit::differ::succession::ThroughSuccessors;
 use testkit::differ::text;
@@ -59,6 +60,9 @@ pub(crate) struct Extent {
     /// Statements are rewritten by rules with templates, made by chance from the seeds, and compared with references.
     #[arg(long, conflicts_with_all = ["direct", "programs", "upgrades", "rules"])]
     templates: bool,
+    /// All clients ask the same at once, among writers, and Flifo shares reads.
+    #[arg(long, conflicts_with_all = ["programs", "upgrades", "rules", "templates"])]
+    share_reads: bool,
     /// Compares two direct runs: shows whether the programs themselves can be repeated.
     #[arg(long)]
     direct: bool,
@@ -114,6 +118,14 @@ pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Res
         found
     } else if extent.rules {
         with_rules(extent, brand, &mut sites, &flifo, interrupt)?
+    } else if extent.share_reads {
+        let shared = Arc::new(Shared::default());
+        let between = || ThroughSharing::of(flifo.clone(), Arc::clone(&shared));
+        let found = series(extent, brand, &mut sites, between, interrupt)?;
+        let spared = shared.spared.load(Ordering::Relaxed);
+        println!("{spared} statements got the reply to another client's run");
+        ensure!(spared > 0, "nothing was shared");
+        found
     } else {
         series(extent, brand, &mut sites, || ThroughFlifo::of(flifo.clone()), interrupt)?
     };
@@ -208,6 +220,7 @@ fn series<B: Between + Send>(
                 clients: extent.clients as usize,
                 steps: extent.steps,
                 all: extent.all,
+                at_once: extent.share_reads,
             },
             shrinks: (!extent.unshrunk).then_some(SHRINK_MAX),
         };

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use bench::workloads::random;
 
+use super::crowd;
 use super::kinds::{
     PROBES, TOPICS, Topic, UNSETTLED, UNSTEADY_ON_MYSQL, When, changes_user, prepares_xa,
 };
@@ -25,6 +26,8 @@ pub struct Shape {
     pub steps: usize,
     /// Also kinds that Flifo is known to answer otherwise.
     pub all: bool,
+    /// All ask the same at once: [`super::crowd`].
+    pub at_once: bool,
 }
 
 /// Random numbers: the same everywhere.
@@ -50,13 +53,16 @@ impl Random {
         self.below(times) == 0
     }
 
-    fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+    pub(super) fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
         from[self.below(from.len())]
     }
 }
 
 /// Makes the program of a seed.
 pub fn generate(seed: u64, shape: Shape) -> Program {
+    if shape.at_once {
+        return crowd::generate(seed, shape);
+    }
     let mut random = Random::new(seed);
     let style = Style {
         pace: if random.once_in(3) { Pace::Rush } else { Pace::Turns },
@@ -101,7 +107,7 @@ pub fn generate(seed: u64, shape: Shape) -> Program {
     Program { title, only: Some(shape.brand), pace: style.pace, clients, steps }
 }
 
-fn plan(random: &mut Random, number: usize) -> Plan {
+pub(super) fn plan(random: &mut Random, number: usize) -> Plan {
     let abilities = Abilities {
         no_eof: random.once_in(2),
         track: false,
@@ -235,26 +241,14 @@ impl Writer {
 
     /// Puts in what the seed decides.
     fn fill(&mut self, step: &str, slot: usize, random: &mut Random) -> String {
-        let mut out = String::new();
-        let mut rest = step;
-        while let Some((before, after)) = rest.split_once('{') {
-            let Some((inside, after)) = after.split_once('}') else { break };
-            out.push_str(before);
-            out.push_str(&self.choose(inside, slot, step, random));
-            rest = after;
-        }
-        out + rest
+        fill(step, |inside| self.choose(inside, slot, step, random))
     }
 
     fn choose(&mut self, inside: &str, slot: usize, step: &str, random: &mut Random) -> String {
-        const WORDS: &[&str] = &["ant", "bee", "cat", "dog", "eel"];
-        if inside.contains('|') {
-            let choices: Vec<&str> = inside.split('|').collect();
-            return random.pick(&choices).to_owned();
+        if let Some(drawn) = draw(inside, random) {
+            return drawn;
         }
         match inside {
-            "n" => random.below(100).to_string(),
-            "w" => random.pick(WORDS).to_owned(),
             "p" => slot.to_string(),
             "made" => (100_000 * (self.number + 1) + random.below(5)).to_string(),
             "s" => super::peer::schema(self.number),
@@ -276,6 +270,33 @@ impl Writer {
     }
 }
 
+/// A text with something in the place of its braces.
+pub(super) fn fill(text: &str, mut choose: impl FnMut(&str) -> String) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((inside, after)) = after.split_once('}') else { break };
+        out.push_str(before);
+        out.push_str(&choose(inside));
+        rest = after;
+    }
+    out + rest
+}
+
+/// What is merely drawn for these braces.
+pub(super) fn draw(inside: &str, random: &mut Random) -> Option<String> {
+    const WORDS: &[&str] = &["ant", "bee", "cat", "dog", "eel"];
+    if inside.contains('|') {
+        let choices: Vec<&str> = inside.split('|').collect();
+        return Some(random.pick(&choices).to_owned());
+    }
+    match inside {
+        "n" => Some(random.below(100).to_string()),
+        "w" => Some(random.pick(WORDS).to_owned()),
+        _ => None,
+    }
+}
+
 fn is_unsettled(kind: &str) -> bool {
     UNSETTLED.iter().any(|(words, _)| kind.contains(words))
 }
@@ -294,7 +315,7 @@ const MERELY_READ: &[&str] = &[
 ];
 
 /// The bytes of a text in which `\xff` stands for one.
-fn bytes(text: &str) -> Vec<u8> {
+pub(super) fn bytes(text: &str) -> Vec<u8> {
     let mut out = text.as_bytes().to_vec();
     for at in super::program::find_all(text.as_bytes(), b"\\x") {
         let code = text.get(at..at + 4).unwrap_or_default();
@@ -310,7 +331,8 @@ mod tests {
     use super::*;
     use crate::differ::text::{parse, print};
 
-    const SHAPE: Shape = Shape { brand: Brand::MariaDb, clients: 8, steps: 500, all: true };
+    const SHAPE: Shape =
+        Shape { brand: Brand::MariaDb, clients: 8, steps: 500, all: true, at_once: false };
 
     #[test]
     fn a_seed_makes_one_program_and_it_can_be_written_down() {

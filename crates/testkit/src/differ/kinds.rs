@@ -14,6 +14,7 @@
 //! on other clients; a kind of a topic that is not `alone` never waits for another client.
 
 mod commands;
+pub(super) mod crowd;
 mod hidden;
 mod mysql;
 mod numbers;

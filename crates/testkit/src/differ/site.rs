@@ -128,11 +128,11 @@ impl Server {
 
     /// Flifo before this server, with so many backends.
     pub fn flifo(&self, program: &Path, backends: u32) -> Flifo {
-        self.flifo_with(program, backends, "")
+        self.flifo_with(program, backends, "", "")
     }
 
-    /// The same, with more sections of its configuration.
-    pub fn flifo_with(&self, program: &Path, backends: u32, more: &str) -> Flifo {
+    /// The same, with more options of its server, and more sections of its configuration.
+    pub fn flifo_with(&self, program: &Path, backends: u32, options: &str, more: &str) -> Flifo {
         let users: String = (0..USERS)
             .map(|number| {
                 let name = peer::user(number);
@@ -141,7 +141,7 @@ impl Server {
             .collect();
         let rest = format!(
             "workers = 1\n[server]\naddress = \"127.0.0.1:{}\"\ntls = \"off\"\n\
-             connections_max = {backends}\n[limits]\nwait = \"120s\"\n{users}{more}",
+             connections_max = {backends}\n{options}[limits]\nwait = \"120s\"\n{users}{more}",
             self.door().port
         );
         Flifo::start_program(program, &rest)
@@ -159,6 +159,9 @@ impl Server {
             for statement in schema::statements(brand, &peer::schema(client), client + 1) {
                 self.sql(&statement);
             }
+        }
+        for statement in schema::OF_CROWDS {
+            self.sql(statement);
         }
     }
 

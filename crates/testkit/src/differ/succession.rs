@@ -37,7 +37,7 @@ impl Between for ThroughSuccessors {
         let folder = tempfile::tempdir().expect("a folder");
         let console = folder.path().join("console.sock");
         let more = format!("[console]\nlisten = [{console:?}]\n[http]\nlisten = []\n");
-        let first = server.flifo_with(&self.program, backends, &more);
+        let first = server.flifo_with(&self.program, backends, "", &more);
         let door = server.door_of(&first);
         let stop = Arc::new(AtomicBool::new(false));
         let (program, took_over) = (self.program.clone(), Arc::clone(&self.took_over));

@@ -33,7 +33,7 @@ fn mysql() -> Option<MutexGuard<'static, Site>> {
 }
 
 fn campaign(brand: Brand, seed: u64, statements: usize, backends: &[u32], all: bool) -> Campaign {
-    let shape = Shape { brand, clients: 8, steps: 400, all };
+    let shape = Shape { brand, clients: 8, steps: 400, all, at_once: false };
     Campaign { seed, statements, backends: backends.to_vec(), shape, shrinks: Some(SHRINK_MAX) }
 }
 
@@ -42,7 +42,7 @@ const SHRINK_MAX: Duration = Duration::from_secs(600);
 
 /// What leaks at every turn shows in small programs.
 fn small(seed: u64) -> Campaign {
-    let shape = Shape { brand: Brand::MariaDb, clients: 4, steps: 60, all: true };
+    let shape = Shape { brand: Brand::MariaDb, clients: 4, steps: 60, all: true, at_once: false };
     Campaign { seed, statements: 5000, backends: vec![0], shape, shrinks: Some(SHRINK_MAX) }
 }
 

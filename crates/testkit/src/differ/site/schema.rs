@@ -16,6 +16,10 @@ pub(super) fn statements(brand: Brand, schema: &str, first: usize) -> Vec<String
     all.map(|it| it.replace("{s}", schema).replace("{first}", &first.to_string())).collect()
 }
 
+/// A crowd makes them itself.
+pub(super) const OF_CROWDS: &[&str] =
+    &["DROP DATABASE IF EXISTS dcrowd", "DROP DATABASE IF EXISTS dcrowdb"];
+
 const BOTH: &[&str] = &[
     "DROP DATABASE IF EXISTS {s}",
     "DROP DATABASE IF EXISTS {s}b",
