@@ -19,7 +19,7 @@ pub(crate) struct Extent {
     #[arg(long, default_value_t = 100_000)]
     round: u64,
     #[arg(long, default_value_t = 48)]
-    readers: u64,
+    readers: usize,
     /// Through Flifo, and as many beside it.
     #[arg(long, default_value_t = 2)]
     writers: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Extent {
     both: u64,
     #[arg(long, default_value_t = 3)]
     registers: u32,
-    /// Statements and connections that are killed in the server, a second; in every second round.
+    /// How often a client, its statement or a backend is killed, a second; in every second round.
     #[arg(long, default_value_t = 20)]
     kills: u64,
     #[arg(long, default_value_t = 1)]
@@ -36,7 +36,7 @@ pub(crate) struct Extent {
 }
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
-    let (mut done, mut spared, mut round) = (0, 0, 0);
+    let (mut done, mut spared, mut killed, mut round) = (0, 0, 0, 0);
     while done < extent.operations {
         interrupt.check()?;
         let operations = extent.round.min(extent.operations - done);
@@ -49,20 +49,28 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
             registers: extent.registers,
             kills,
         };
-        let outcome = campaign::run(Some(flifo), of_round, extent.seed + round);
-        let found = check(&outcome.history);
+        let seed = extent.seed + round;
+        let outcome = campaign::run(Some(flifo), of_round, seed);
         println!(
-            "round {round}: {} operations, {} failed ({kills} kills a second), {} joined, {} spared{}",
+            "round {round}: {} operations, {} joined, {} spared; {} kills, {} clients left, errors {:?}",
             outcome.history.len(),
-            outcome.failed,
             outcome.joined,
             outcome.spared,
-            found.map(|it| format!("  NOT LINEAR: {it:?}")).unwrap_or_default()
+            outcome.kills,
+            outcome.left,
+            outcome.failed
         );
-        ensure!(found.is_none(), "round {round} (seed {}) is not linear", extent.seed + round);
-        (done, spared, round) = (done + operations, spared + outcome.spared, round + 1);
+        let found = check(&outcome.history);
+        ensure!(found.is_none(), "round {round} (seed {seed}) is not linear: {found:?}");
+        ensure!(outcome.unexplained() == 0, "round {round} (seed {seed}): errors without a kill");
+        (done, spared, killed) =
+            (done + operations, spared + outcome.spared, killed + outcome.kills);
+        round += 1;
     }
     ensure!(spared > 0, "nothing was shared");
-    println!("{done} operations, {spared} of them answered by another client's run: linear");
+    println!(
+        "{done} operations, {spared} of them answered by another client's run, {killed} kills: linear, and no error \
+         that no kill explains"
+    );
     Ok(())
 }

@@ -33,7 +33,7 @@ use crate::users::bequeathed::Bequest;
 use crate::worker::counters::Totals;
 
 /// The number of this form.
-pub(crate) const FORM: u32 = 6;
+pub(crate) const FORM: u32 = 7;
 
 /// A client at rest, with what it has sent that is still to be read.
 #[derive(Debug, Serialize, Deserialize)]

@@ -76,7 +76,7 @@ impl Between for ThroughRules {
     fn door(&mut self, server: &Server, backends: u32) -> Door {
         // The one before is gone before the next one logs in.
         self.running = None;
-        let started = server.flifo_with(&self.program, backends, &self.rules);
+        let started = server.flifo_with(&self.program, backends, "", &self.rules);
         server.door_of(self.running.insert(started))
     }
 }
