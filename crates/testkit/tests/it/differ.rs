@@ -73,7 +73,7 @@ fn clients_cannot_tell_flifo_from_the_server() {
 #[test]
 fn clients_cannot_tell_rules_that_change_nothing() {
     for seed in 1..4 {
-        let campaign = campaign(Brand::MariaDb, seed << 24, 3000, &[1, 2], false);
+        let campaign = campaign(Brand::MariaDb, seed << 24, 1000, &[1, 2], false);
         let mut rules = ThroughRules::of(testkit::flifo::program().to_owned(), seed);
         let found = first(&campaign, &mut site(), &mut rules);
         assert!(found.is_none(), "{}\n{}", found.expect("a difference"), rules.rules());
