@@ -216,16 +216,7 @@ impl Rules {
         })?;
         let since = earlier.map_or(now, |it| it.since);
         let asks = questions.iter().filter_map(|it| RuleAsks::of(&it.asks)).collect();
-        let mut found_by = vec![Vec::new(); digests.questions.len()];
-        let mut not_found = Vec::new();
-        for (at, rule) in ready.iter().enumerate() {
-            let needs = |(_, node): &(_, Node)| match node {
-                Node::Question(asked) => digests.questions.iter().position(|it| it == asked),
-                _ => None,
-            };
-            let place = rule.conditions.iter().find_map(needs);
-            place.and_then(|it| found_by.get_mut(it)).unwrap_or(&mut not_found).push(at);
-        }
+        let (found_by, not_found) = digests.sort(&ready);
         let asked = questions.iter().enumerate().filter(|(_, it)| {
             it.reads == ReadsOf::Digest && !matches!(it.asks, Condition::DigestMatches(_))
         });
@@ -451,6 +442,21 @@ impl Search {
         let (questions, texts): (Vec<_>, Vec<_>) =
             asked.filter_map(|(at, text)| Some((at, text?.as_str()))).unzip();
         Ok(Self { expressions: Expressions::of(&texts)?, questions })
+    }
+
+    /// Rules that only match if an expression is found, by its place; and all others.
+    fn sort(&self, rules: &[ReadyRule]) -> (Vec<Vec<usize>>, Vec<usize>) {
+        let mut found_by = vec![Vec::new(); self.questions.len()];
+        let mut others = Vec::new();
+        for (at, rule) in rules.iter().enumerate() {
+            let needs = |(_, node): &(_, Node)| match node {
+                Node::Question(asked) => self.questions.iter().position(|it| it == asked),
+                _ => None,
+            };
+            let place = rule.conditions.iter().find_map(needs);
+            place.and_then(|it| found_by.get_mut(it)).unwrap_or(&mut others).push(at);
+        }
+        (found_by, others)
     }
 }
 

@@ -12,7 +12,6 @@ use std::time::Duration;
 use testkit::differ::campaign::{Between, Campaign, Finding, Lane, Nothing, ThroughFlifo, check};
 use testkit::differ::generate::Shape;
 use testkit::differ::program::{Brand, Program};
-use testkit::differ::random_rules::ThroughRules;
 use testkit::differ::site::Site;
 use testkit::differ::text;
 
@@ -69,17 +68,6 @@ fn clients_cannot_tell_flifo_from_the_server() {
     assert!(found.is_none(), "{}", found.expect("a difference"));
 }
 
-/// Nor a Flifo with rules that do nothing.
-#[test]
-fn clients_cannot_tell_rules_that_change_nothing() {
-    for seed in 1..4 {
-        let campaign = campaign(Brand::MariaDb, seed << 24, 1000, &[1, 2], false);
-        let mut rules = ThroughRules::of(testkit::flifo::program().to_owned(), seed);
-        let found = first(&campaign, &mut site(), &mut rules);
-        assert!(found.is_none(), "{}\n{}", found.expect("a difference"), rules.rules());
-    }
-}
-
 /// The same of MySQL, which is slower to begin anew for each program.
 #[test]
 fn clients_cannot_tell_flifo_from_mysql() {
@@ -107,7 +95,7 @@ fn a_pool_that_knows_schemas_but_no_other_state_is_found_out() {
         let all = found.program.steps.iter().map(|step| step.client);
         all.collect::<std::collections::BTreeSet<_>>().len()
     };
-    find_out(Forgets::AllButSchema, |found| steps(found) <= 8 && clients(found) == 2);
+    find_out(Forgets::AllButSchema, |found| steps(found) <= 12 && clients(found) == 2);
 }
 
 #[test]
