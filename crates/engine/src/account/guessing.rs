@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use super::name::UserName;
 
-/// What is remembered of attempts, over all workers.
+/// What is remembered of attempts, over all workers. The secret is a new one in each process; in tests it is fixed, so
+/// that the same names fall into the same places in each run.
 #[derive(Debug)]
-pub struct Guesses {
-    secret: RandomState,
+pub struct Guesses<S = RandomState> {
+    secret: S,
     pairs: Box<[Entry]>,
     addresses: Box<[Entry]>,
     accounts: Box<[Entry]>,
@@ -63,11 +64,11 @@ const HALVED: Duration = Duration::from_mins(1);
 const PAIRS: usize = 8192;
 const OTHERS: usize = 2048;
 
-impl Default for Guesses {
+impl<S: BuildHasher + Default> Default for Guesses<S> {
     fn default() -> Self {
         let table = |len| vec![Entry::default(); len].into_boxed_slice();
         Self {
-            secret: RandomState::new(),
+            secret: S::default(),
             pairs: table(PAIRS),
             addresses: table(OTHERS),
             accounts: table(OTHERS),
@@ -75,7 +76,7 @@ impl Default for Guesses {
     }
 }
 
-impl Guesses {
+impl<S: BuildHasher> Guesses<S> {
     /// An attempt begins: how long it waits before its password is looked at. `None`: that would be longer than it can
     /// wait; it is not looked at, and no attempt waits behind it. `from` is none on a Unix socket.
     pub fn begin(
@@ -205,7 +206,11 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use std::hash::{BuildHasherDefault, DefaultHasher};
+
     use super::*;
+
+    type Guesses = super::Guesses<BuildHasherDefault<DefaultHasher>>;
 
     const PATIENCE: Duration = Duration::from_secs(5);
 
