@@ -212,11 +212,13 @@ impl<'a> Parts<'a> {
 
     fn naming(&self, first: usize, last: usize) -> Naming {
         let begin = first.checked_sub(1).map_or(0, |before| self.span(before, before).1);
-        // The server takes a comment before an item for part of its name, or not.
+        // Behind a comma, a comment before an item is part of its name, or not: that goes by the server.
+        let is_behind_comma =
+            first.checked_sub(1).and_then(|at| self.token(at)) == Some(Token::Symbol(b','));
         let gap = &self.text[begin..self.span(first, first).0];
         let text = self.written(first, last);
         let is_plain = text.len() <= NAME_MAX
-            && gap.iter().all(u8::is_ascii_whitespace)
+            && (!is_behind_comma || gap.iter().all(u8::is_ascii_whitespace))
             && text.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
             && !self.tokens.saw_executable_comment();
         if !is_plain {
@@ -306,6 +308,13 @@ mod tests {
             ("SELECT (SELECT F())", "SELECT (SELECT 7 AS `F()`) AS `(SELECT F())`"),
             ("SELECT * FROM (SELECT F() FROM t) t", "SELECT * FROM (SELECT 7 AS `F()` FROM t) t"),
             ("SELECT F(/*`*/)", "SELECT 7 AS `F(/*``*/)`"),
+            ("SELECT /* c */ F()", "SELECT /* c */ 7 AS `F()`"),
+            ("SELECT -- c\n F(), 1", "SELECT -- c\n 7 AS `F()`, 1"),
+            ("SELECT ALL /* c */ F() + 1", "SELECT ALL /* c */ 7 + 1 AS `F() + 1`"),
+            (
+                "SELECT (SELECT /* c */ F())",
+                "SELECT (SELECT /* c */ 7 AS `F()`) AS `(SELECT /* c */ F())`",
+            ),
         ] {
             assert_eq!(replaced(text).as_deref(), Some(expected), "{text}");
         }
