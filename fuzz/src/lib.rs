@@ -8,6 +8,7 @@
 //! Invariants: a body takes any bytes; it panics only if the code under test broke a promise; it
 //! depends on nothing but its input, so that a find can be kept as a file.
 
+pub mod binlog;
 pub mod command;
 pub mod configuration;
 pub mod frame;
@@ -25,6 +26,7 @@ pub type Body = fn(&[u8]);
 
 /// Each target's name, which is also its corpus's folder, and its body.
 pub const TARGETS: &[(&str, Body)] = &[
+    ("binlog", binlog::run),
     ("command", command::run),
     ("configuration", configuration::run),
     ("frame", frame::run),

@@ -4,6 +4,7 @@
 //! and when, is decided elsewhere.
 
 pub mod address;
+pub mod binlog;
 pub mod dial;
 pub mod login;
 pub mod stream;

@@ -365,10 +365,20 @@ pub async fn each_row<S: Borrow<Stream>>(
     talk: &mut Talk<S>,
     capabilities: Capabilities,
     query: &[u8],
-    mut take: impl FnMut(&mut Reader<'_>) -> Result<bool, Malformed>,
+    take: impl FnMut(&mut Reader<'_>) -> Result<bool, Malformed>,
 ) -> Result<bool, LoginError> {
     talk.set_sequence(0);
     talk.write(query).await?;
+    each_row_of_answer(talk, capabilities, take).await
+}
+
+/// The same of a statement that was sent.
+pub(crate) async fn each_row_of_answer<S: Borrow<Stream>>(
+    talk: &mut Talk<S>,
+    capabilities: Capabilities,
+    mut take: impl FnMut(&mut Reader<'_>) -> Result<bool, Malformed>,
+) -> Result<bool, LoginError> {
+    talk.set_sequence(1);
     let first = talk.read().await?;
     match first.first() {
         Some(&wire::response::OK) => return Ok(true),

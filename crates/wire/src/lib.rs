@@ -7,6 +7,7 @@
 //! message can be read and written, so that a fake server and a fake client need nothing else.
 
 pub mod auth;
+pub mod binlog;
 pub mod bytes;
 pub mod capability;
 pub mod command;
@@ -17,6 +18,7 @@ pub mod like;
 pub mod passage;
 pub mod proxy_header;
 pub mod reply;
+pub mod reply_sum;
 pub mod response;
 pub mod rows;
 pub mod statement;
