@@ -8,7 +8,9 @@
 pub mod account;
 pub mod arrivals;
 pub mod backend_session;
+pub mod binlog;
 pub mod budget;
+pub mod cache;
 pub mod calls;
 pub mod cap;
 pub mod checks;
@@ -28,6 +30,7 @@ pub mod kept;
 pub mod kill;
 pub mod limit;
 pub mod marks;
+pub mod mirror;
 pub mod numbers;
 pub mod overload;
 pub mod own_id;

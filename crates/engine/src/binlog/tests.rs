@@ -1,0 +1,261 @@
+//! A server that logs a transaction before readers see it, a follower, and a cache, by seeds.
+
+use std::time::Duration;
+
+use wire::binlog::EventHeader;
+
+use super::*;
+
+/// All texts may write everything; foreign keys change nothing.
+struct Plain;
+
+impl Meaning for Plain {
+    fn of_text(&self, _: &Said, ends: &mut Vec<Ending>) {
+        ends.push(Ending::Everything);
+    }
+
+    fn of_change(&self, _: &[u8], _: &[u8], _: &mut Vec<Ending>) {}
+}
+
+fn header(end: u32) -> EventHeader {
+    EventHeader { timestamp: 7, kind: 0, server: 1, len: 0, end, flags: 0 }
+}
+
+fn place(at: u64) -> LogPlace {
+    LogPlace::File(FilePlace::new(b"bin.000001", at).unwrap())
+}
+
+fn table(number: usize) -> Ending {
+    Ending::Table { schema: b"a".as_slice().into(), name: [b'0' + number as u8].into() }
+}
+
+/// Has a follower take a transaction of this table that ends here.
+fn take(follower: &mut Follower, number: usize, end: u64) -> Vec<Ending> {
+    let end = end as u32;
+    let gtid = Some(Gtid::MariaDb { domain: 0, server: 1, sequence: 1 });
+    let name = [b'0' + number as u8];
+    let mut ends = Vec::new();
+    for (event, end) in [
+        (Event::Begin { gtid, is_alone: false }, end - 3),
+        (Event::Table { number: 7, schema: b"a", name: &name }, end - 2),
+        (Event::Rows { number: 7, is_change: true }, end - 1),
+        (Event::Commit, end),
+    ] {
+        ends.extend(follower.take(&header(end), event, &Plain).unwrap());
+    }
+    ends
+}
+
+#[test]
+fn a_table_ends_entries_when_it_is_logged_and_again_when_it_is_visible() {
+    let begin = Instant::now();
+    let at = |seconds| begin + Duration::from_secs(seconds);
+    let mut it = Follower::new(place(4), begin);
+    assert_eq!(it.settle(), Ok(None));
+    assert_eq!(take(&mut it, 1, 20), [table(1)]);
+    // It is not visible yet: all that is known is known of the moment, and an entry may still hold what was before.
+    it.answered(at(1), place(4)).unwrap();
+    assert_eq!(it.settle(), Ok(Some(Settled { ends: vec![], covered: at(1) })));
+    it.answered(at(2), place(20)).unwrap();
+    assert_eq!(it.settle(), Ok(Some(Settled { ends: vec![table(1)], covered: at(2) })));
+    assert_eq!(it.settle(), Ok(None));
+    // The answer comes before the event.
+    it.answered(at(3), place(40)).unwrap();
+    assert_eq!(it.settle(), Ok(None));
+    assert_eq!(it.covered(), at(2));
+    take(&mut it, 2, 40);
+    assert_eq!(it.settle(), Ok(Some(Settled { ends: vec![table(2)], covered: at(3) })));
+}
+
+#[test]
+fn transactions_that_end_the_same_are_told_at_each_of_them() {
+    let begin = Instant::now();
+    let mut it = Follower::new(place(4), begin);
+    (1..=3).for_each(|at| drop(take(&mut it, 1, at * 10)));
+    for (visible, want) in [(10, vec![table(1)]), (10, vec![table(1)]), (30, vec![table(1)])] {
+        it.answered(begin, place(visible)).unwrap();
+        assert_eq!(it.settle(), Ok(Some(Settled { ends: want, covered: begin })), "{visible}");
+    }
+    it.answered(begin, place(30)).unwrap();
+    assert_eq!(it.settle(), Ok(Some(Settled { ends: vec![], covered: begin })));
+}
+
+#[test]
+fn what_waits_to_be_visible_has_a_bound() {
+    let begin = Instant::now();
+    let mut it = Follower::new(place(4), begin);
+    let many = 3 * UNSETTLED_MAX as u64;
+    (1..=many).for_each(|at| drop(take(&mut it, at as usize % 2, at * 10)));
+    assert!(it.unsettled.len() <= UNSETTLED_MAX + 1);
+    for (visible, want) in
+        [(10, vec![Ending::Everything]), (many * 10, vec![Ending::Everything, table(1), table(0)])]
+    {
+        it.answered(begin, place(visible)).unwrap();
+        let got = it.settle().unwrap().unwrap().ends;
+        assert!(
+            got.iter().all(|end| want.contains(end)) && got.contains(&Ending::Everything),
+            "{got:?}"
+        );
+    }
+}
+
+#[test]
+fn a_log_that_goes_back_is_a_gap() {
+    let begin = Instant::now();
+    let mut it = Follower::new(place(400), begin);
+    it.answered(begin, place(500)).unwrap();
+    assert_eq!(it.answered(begin, place(499)), Err(Gap::Backwards));
+    let other = LogPlace::File(FilePlace::new(b"log.000001", 900).unwrap());
+    assert_eq!(it.answered(begin, other), Err(Gap::Names));
+    let rotate = Event::Rotate { file: b"bin.000001", position: 4 };
+    assert_eq!(it.take(&header(0), rotate, &Plain), Err(Gap::Backwards));
+}
+
+#[test]
+fn mysqls_transactions_are_known_by_their_names() {
+    const UUID: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+    let origin = 0x3e11_fa47_71ca_11e1_9e33_c80a_a942_9562_u128.to_be_bytes();
+    let begin = Instant::now();
+    let place = |text: &str| executed(&format!("{UUID}:{text}")).unwrap();
+    let mut it = Follower::new(place("1-5"), begin);
+    for event in [
+        Event::Begin { gtid: Some(Gtid::MySql { origin, number: 6 }), is_alone: false },
+        Event::Query { schema: b"a", text: b"BEGIN".into() },
+        Event::Table { number: 1, schema: b"a", name: b"1" },
+    ] {
+        assert_eq!(it.take(&header(9), event, &Plain), Ok(vec![]));
+    }
+    it.answered(begin, place("1-6")).unwrap();
+    assert_eq!(it.settle(), Ok(None));
+    assert_eq!(it.take(&header(9), Event::Commit, &Plain), Ok(vec![table(1)]));
+    let ends = vec![table(1)];
+    assert_eq!(it.settle(), Ok(Some(Settled { ends, covered: begin })));
+    assert_eq!(it.answered(begin, place("1-5")), Err(Gap::Backwards));
+}
+
+/// Breaks a rule, to see it found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// Tables end entries only when they are logged.
+    OnlyLogged,
+    /// What was asked counts from the answer on.
+    CountsFromAnswer,
+    /// The moment counts although events are missing.
+    WithoutEvents,
+}
+
+/// Marsaglia's xorshift.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+const TABLES: usize = 3;
+
+/// Runs a world of milliseconds. The answer is whether an entry was found that lacks what was visible when all was said
+/// to be known.
+fn run(seed: u64, fault: Fault) -> bool {
+    let mut random = Random(seed * 0x9e37_79b9 + 1);
+    let begin = Instant::now();
+    let at = |ms: u64| begin + Duration::from_millis(ms);
+    let mut follower = Follower::new(place(4), begin);
+    // Of each transaction: its table, when it was logged, when it was visible.
+    let mut log: Vec<(usize, u64, u64)> = Vec::new();
+    let mut followed = 0;
+    let mut probe: Option<(u64, u64, Option<u64>)> = None;
+    // Entries: how many transactions of the table the reader had seen; runs: begun, and read.
+    let mut entries: [Option<usize>; TABLES] = [None; TABLES];
+    let mut runs: [Option<Option<usize>>; TABLES] = [None; TABLES];
+    let seen = |log: &[(usize, u64, u64)], table: usize, now: u64| {
+        log.iter().filter(|it| it.0 == table && it.2 <= now).count()
+    };
+    for now in 1..600 {
+        if random.below(12) == 0 {
+            let last = log.last().map_or(0, |it| it.2);
+            let visible = (now + random.below(30)).max(last);
+            log.push((random.below(TABLES as u64) as usize, now, visible));
+        }
+        let mut ended = Vec::new();
+        // Events come late, in order.
+        while followed < log.len() && random.below(4) == 0 {
+            followed += 1;
+            ended.extend(take(&mut follower, log[followed - 1].0, followed as u64 * 10));
+        }
+        match &mut probe {
+            None if random.below(3) == 0 => probe = Some((now, now + random.below(6), None)),
+            None => {}
+            Some((asked, answered, said)) => {
+                // The server looks at some moment between.
+                if said.is_none() && (random.below(3) == 0 || *answered <= now) {
+                    *said = Some(log.iter().filter(|it| it.2 <= now).count() as u64);
+                }
+                if let (true, Some(said)) = (*answered <= now, *said) {
+                    let asked = if fault == Fault::CountsFromAnswer { now } else { *asked };
+                    let said = match fault {
+                        Fault::WithoutEvents => said.min(followed as u64),
+                        _ => said,
+                    };
+                    let place = if said == 0 { place(4) } else { place(said * 10) };
+                    follower.answered(at(asked), place).unwrap();
+                    probe = None;
+                }
+            }
+        }
+        let settled = follower.settle().unwrap();
+        if let Some(settled) = &settled
+            && fault != Fault::OnlyLogged
+        {
+            ended.extend(settled.ends.clone());
+        }
+        for number in 0..TABLES {
+            if ended.contains(&table(number)) || ended.contains(&Ending::Everything) {
+                (entries[number], runs[number]) = (None, None);
+            }
+        }
+        if settled.is_some() {
+            let covered = follower.covered().duration_since(begin).as_millis() as u64;
+            for (number, entry) in entries.iter().enumerate() {
+                if entry.is_some_and(|has| has < seen(&log, number, covered)) {
+                    return true;
+                }
+            }
+        }
+        // Readers fill what is missing: a run begins, reads at some later moment, and is kept at another one.
+        for number in 0..TABLES {
+            match &mut runs[number] {
+                None if random.below(3) == 0 => runs[number] = Some(None),
+                Some(None) if random.below(3) == 0 => {
+                    runs[number] = Some(Some(seen(&log, number, now)));
+                }
+                Some(Some(has)) if random.below(3) == 0 => {
+                    entries[number] = Some(*has);
+                    runs[number] = None;
+                }
+                _ => {}
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn no_entry_is_older_than_the_moment_up_to_which_all_is_known() {
+    for seed in 1..400 {
+        assert!(!run(seed, Fault::None), "seed {seed}");
+    }
+}
+
+#[test]
+fn broken_rules_are_found() {
+    for fault in [Fault::OnlyLogged, Fault::CountsFromAnswer, Fault::WithoutEvents] {
+        let found = (1..400).filter(|seed| run(*seed, fault)).count();
+        assert!(found > 10, "{fault:?} was found in {found} worlds");
+    }
+}

@@ -1,0 +1,307 @@
+//! What stands behind a table: the tables of a view, what triggers write, which rows foreign keys take along.
+//!
+//! Read off definitions, rather with a table too many than one too few. What cannot be read, or calls a routine, is taken
+//! to write anything. Invariant: what is behind a table holds all that is behind what is behind it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use wire::lex::{Dialect, Token};
+use wire::text::{Lexed, Tokens};
+
+use crate::hidden::{Definition, Kind, Table};
+use crate::intent::{Intent, Trait, is_builtin_function};
+
+/// The tables behind tables, as far as definitions tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Links {
+    /// By name, in small letters; with their schemas.
+    names: HashMap<Box<[u8]>, Vec<InSchema>>,
+    /// Something is known of a name that may be written in several ways.
+    has_odd: bool,
+    /// Routines, in small letters.
+    routines: HashSet<Box<[u8]>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Link {
+    is_view: bool,
+    /// LinkedTables what is read. `None`: anything.
+    read: Tables,
+    /// LinkedTables what is written.
+    written: Tables,
+}
+
+/// A schema, in small letters, and what stands behind the table of that name there.
+type InSchema = (Box<[u8]>, Link);
+
+/// `None`: all tables.
+type Tables = Option<BTreeSet<Table>>;
+
+/// What stands behind a table.
+pub enum LinkedTables<'a> {
+    Tables(Box<dyn Iterator<Item = (&'a [u8], &'a [u8])> + 'a>),
+    Anything,
+}
+
+impl Links {
+    /// `keys`: pairs of a table and one whose rows are changed when rows of the first one are.
+    pub fn new(definitions: &[Definition], keys: &[(Table, Table)]) -> Self {
+        let mut links: HashMap<Table, Link> = HashMap::new();
+        let empty =
+            || Link { is_view: false, read: Some(BTreeSet::new()), written: Some(BTreeSet::new()) };
+        let mut routines = HashSet::new();
+        for definition in definitions {
+            let table =
+                (definition.schema.to_ascii_lowercase(), definition.name.to_ascii_lowercase());
+            let found = named(definition);
+            match definition.kind {
+                Kind::Routine => _ = routines.insert(table.1.into()),
+                Kind::View => {
+                    let link = links.entry(table).or_insert_with(empty);
+                    link.is_view = true;
+                    add(&mut link.read, found.clone());
+                    add(&mut link.written, found);
+                }
+                Kind::Trigger => add(&mut links.entry(table).or_insert_with(empty).written, found),
+            }
+        }
+        for ((schema, parent), (of, child)) in keys {
+            let lower = |name: &Vec<u8>| name.to_ascii_lowercase();
+            let link = links.entry((lower(schema), lower(parent))).or_insert_with(empty);
+            add(&mut link.written, Some(BTreeSet::from([(lower(of), lower(child))])));
+        }
+        close(&mut links, |link| &mut link.read, |link| &link.read);
+        close(&mut links, |link| &mut link.written, |link| &link.written);
+        let mut new = Self { routines, ..Self::default() };
+        for ((schema, name), link) in links {
+            new.has_odd |= is_odd(&schema) || is_odd(&name);
+            new.names.entry(name.into()).or_default().push((schema.into(), link));
+        }
+        new
+    }
+
+    /// What else is read where this table or view is.
+    pub fn read_behind(&self, schema: &[u8], table: &[u8]) -> LinkedTables<'_> {
+        self.behind(Some(schema), table, |link| &link.read)
+    }
+
+    /// What else may be written where this table or view is; `None`: of any schema.
+    pub fn written_behind(&self, schema: Option<&[u8]>, table: &[u8]) -> LinkedTables<'_> {
+        self.behind(schema, table, |link| &link.written)
+    }
+
+    fn behind(
+        &self,
+        schema: Option<&[u8]>,
+        table: &[u8],
+        of: fn(&Link) -> &Tables,
+    ) -> LinkedTables<'_> {
+        if self.has_odd && (is_odd(table) || schema.is_some_and(is_odd)) {
+            return LinkedTables::Anything;
+        }
+        let mut all: [Option<&BTreeSet<Table>>; 4] = [None; 4];
+        let known = self.names.get(&*table.to_ascii_lowercase()).into_iter().flatten();
+        let fits =
+            |it: &&(Box<[u8]>, Link)| schema.is_none_or(|own| it.0.eq_ignore_ascii_case(own));
+        for (at, (_, link)) in known.filter(fits).enumerate() {
+            match (all.get_mut(at), of(link)) {
+                (Some(place), Some(tables)) => *place = Some(tables),
+                // In more schemas than are looked at.
+                _ => return LinkedTables::Anything,
+            }
+        }
+        let tables = all.into_iter().flatten().flatten();
+        LinkedTables::Tables(Box::new(tables.map(|(schema, table)| (&**schema, &**table))))
+    }
+
+    /// Whether a text calls a routine that is known.
+    pub fn calls_routine(&self, tokens: Tokens<'_>) -> bool {
+        let mut called = None;
+        !self.routines.is_empty()
+            && tokens.into_iter().any(|token| {
+                let before = called.replace(token);
+                let name = before.and_then(name).filter(|_| token == Token::Symbol(b'('));
+                name.is_some_and(|name| self.routines.contains(&*name.to_ascii_lowercase()))
+            })
+    }
+
+    /// Whether a text names a view that may do anything.
+    pub fn reads_may_write(&self, tokens: Tokens<'_>) -> bool {
+        !self.names.is_empty()
+            && tokens.into_iter().filter_map(name).any(|name| {
+                let of_name = self.names.get(&*name.to_ascii_lowercase()).into_iter().flatten();
+                self.has_odd && is_odd(name)
+                    || of_name.into_iter().any(|(_, link)| link.is_view && link.read.is_none())
+            })
+    }
+}
+
+fn add(tables: &mut Tables, more: Tables) {
+    match (tables.as_mut(), more) {
+        (Some(tables), Some(more)) => tables.extend(more),
+        _ => *tables = None,
+    }
+}
+
+/// Adds to each what is behind what is behind it.
+fn close(
+    links: &mut HashMap<Table, Link>,
+    of_mut: fn(&mut Link) -> &mut Tables,
+    of: fn(&Link) -> &Tables,
+) {
+    loop {
+        let mut more: Vec<(Table, Tables)> = Vec::new();
+        for (table, link) in &*links {
+            let Some(own) = of(link) else { continue };
+            let behind = own.iter().filter_map(|it| links.get(it)).map(of);
+            let mut all = Some(BTreeSet::new());
+            behind.for_each(|tables| add(&mut all, tables.clone()));
+            if all.as_ref().is_none_or(|all| !all.is_subset(own)) {
+                more.push((table.clone(), all));
+            }
+        }
+        if more.is_empty() {
+            return;
+        }
+        for (table, tables) in more {
+            if let Some(link) = links.get_mut(&table) {
+                add(of_mut(link), tables);
+            }
+        }
+    }
+}
+
+/// The tables that a definition may read or write. `None`: any.
+fn named(definition: &Definition) -> Tables {
+    let lexed = Lexed::default();
+    let text = lexed.text(&definition.body, Dialect::default());
+    let tokens = text.tokens();
+    if definition.body.is_empty() || tokens.is_cut() || tokens.saw_executable_comment() {
+        return None;
+    }
+    let mut tables = BTreeSet::new();
+    let (mut before, mut previous) = (Token::Symbol(b';'), Token::Symbol(b';'));
+    for token in tokens {
+        let is_forbidden = ["CALL", "PREPARE", "EXECUTE"].iter().any(|word| token.is_word(word));
+        if is_forbidden || token == Token::Unfinished {
+            return None;
+        }
+        if token == Token::Symbol(b'(') && is_call(before, previous) {
+            return None;
+        }
+        if let Some(table) = name(token) {
+            let schema = name(before).filter(|_| previous == Token::Symbol(b'.'));
+            let schema = schema.unwrap_or(&definition.schema);
+            tables.insert((schema.to_ascii_lowercase(), table.to_ascii_lowercase()));
+        }
+        (before, previous) = (previous, token);
+    }
+    let is_called = definition.kind == Kind::View && Intent::read(text).has(Trait::Calls);
+    (!is_called && !tables.iter().any(|(schema, table)| is_odd(schema) || is_odd(table)))
+        .then_some(tables)
+}
+
+/// Whether a parenthesis behind these opens what a routine is called with.
+fn is_call(before: Token<'_>, previous: Token<'_>) -> bool {
+    match previous {
+        // `INTO t (a, b)`.
+        Token::Word(_) | Token::Quoted(_) if before.is_word("INTO") => false,
+        Token::Word(word) => before == Token::Symbol(b'.') || !is_builtin_function(word),
+        Token::Quoted(_) | Token::String(_) => true,
+        _ => false,
+    }
+}
+
+fn name(token: Token<'_>) -> Option<&[u8]> {
+    match token {
+        Token::Word(name) | Token::Quoted(name) | Token::Number(name) => Some(name),
+        // Under `ANSI_QUOTES`.
+        Token::String(name) if name.len() <= NAME_MAX => Some(name),
+        _ => None,
+    }
+}
+
+const NAME_MAX: usize = 64 * 4;
+
+/// Whether a name may be written in several ways.
+fn is_odd(name: &[u8]) -> bool {
+    name.iter().any(|byte| !byte.is_ascii() || matches!(byte, b'`' | b'"' | b'\'' | b'\\'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &str) -> Table {
+        let (schema, name) = name.split_once('.').unwrap_or(("a", name));
+        (schema.into(), name.into())
+    }
+
+    fn definition((kind, name, body): (Kind, &str, &str)) -> Definition {
+        let (schema, name) = table(name);
+        Definition { kind, schema, name, body: body.into() }
+    }
+
+    fn shown(behind: LinkedTables<'_>) -> Option<Vec<String>> {
+        let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
+        match behind {
+            LinkedTables::Anything => None,
+            LinkedTables::Tables(tables) => Some(
+                tables.map(|(schema, table)| format!("{}.{}", text(schema), text(table))).collect(),
+            ),
+        }
+    }
+
+    #[test]
+    fn what_is_behind_what_is_behind_a_table_is_behind_it() {
+        let definitions = [
+            (Kind::View, "v", "select `b`.`t`.`id` AS `id` from `b`.`t`"),
+            (Kind::View, "w", "select `x`.`id` AS `id` from `a`.`v` `x`"),
+            (
+                Kind::Trigger,
+                "b.t",
+                "BEGIN UPDATE log SET n = n + 1; INSERT INTO parent VALUES (1); END",
+            ),
+            (Kind::Trigger, "unread", ""),
+            (Kind::Trigger, "deep", "INSERT INTO unread VALUES (1)"),
+            (Kind::Trigger, "plain", "SET NEW.n = COALESCE(NEW.n, 0) + 1"),
+            (Kind::Trigger, "asks", "SET NEW.n = f(1)"),
+            (Kind::View, "größe", "select `b`.`t`.`id` from `b`.`t`"),
+        ]
+        .map(definition);
+        let links = Links::new(&definitions, &[(table("b.parent"), table("b.child"))]);
+        let written = |it: &str| shown(links.written_behind(Some(&table(it).0), &table(it).1));
+        let read = |it: &str| shown(links.read_behind(&table(it).0, &table(it).1));
+        let has = |all: Option<Vec<String>>, names: &str| {
+            let all = all.expect("some tables");
+            names
+                .split(' ')
+                .for_each(|name| assert!(all.iter().any(|it| it == name), "{name}: {all:?}"));
+        };
+        has(read("W"), "a.v b.t");
+        has(written("w"), "a.v b.t b.log b.parent b.child");
+        has(written("b.T"), "b.log b.parent b.child");
+        assert_eq!(read("b.t"), Some(Vec::new()));
+        assert_eq!(written("t"), Some(Vec::new()), "of another schema");
+        for name in ["unread", "deep", "asks", "GRÖSSE"] {
+            assert_eq!(written(name), None, "{name}");
+        }
+        assert!(written("plain").is_some());
+        has(shown(links.written_behind(None, b"t")), "b.log b.child");
+    }
+
+    #[test]
+    fn tables_that_write_each_other_end() {
+        let definitions = [
+            (Kind::Trigger, "t", "INSERT INTO u VALUES (1)"),
+            (Kind::Trigger, "u", "INSERT INTO t VALUES (1)"),
+        ]
+        .map(definition);
+        let links = Links::new(&definitions, &[]);
+        assert!(
+            shown(links.written_behind(Some(b"a"), b"t"))
+                .expect("some")
+                .contains(&"a.t".to_owned())
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! The copies of one mirror: so many run at once, so many wait, none longer than it may.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// How many copies there may be at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineBounds {
+    pub at_once: usize,
+    pub queue: usize,
+    /// How long one may take, its wait among it.
+    pub within: Duration,
+}
+
+/// Copies that wait for others to end.
+#[derive(Debug)]
+pub struct MirrorLine<T> {
+    waiting: VecDeque<(Instant, T)>,
+    running: usize,
+}
+
+impl<T> Default for MirrorLine<T> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), running: 0 }
+    }
+}
+
+/// What becomes of a copy that comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer<T> {
+    /// It runs now.
+    Runs(T),
+    Waits,
+    /// There is no room.
+    Full(T),
+}
+
+impl<T> MirrorLine<T> {
+    /// A copy of a statement whose reply ended at that time.
+    pub fn offer(&mut self, copy: T, since: Instant, bounds: LineBounds) -> Offer<T> {
+        if self.running < bounds.at_once {
+            self.running += 1;
+            return Offer::Runs(copy);
+        }
+        if self.waiting.len() >= bounds.queue {
+            return Offer::Full(copy);
+        }
+        self.waiting.push_back((since, copy));
+        Offer::Waits
+    }
+
+    /// A copy has run. Answers with the next one, and with those whose time has passed before they could run.
+    pub fn next(&mut self, now: Instant, bounds: LineBounds) -> (Option<T>, Vec<T>) {
+        let mut late = Vec::new();
+        while let Some((since, copy)) = self.waiting.pop_front() {
+            // There may be fewer places by now.
+            if self.running > bounds.at_once {
+                self.waiting.push_front((since, copy));
+                break;
+            }
+            if now.saturating_duration_since(since) < bounds.within {
+                return (Some(copy), late);
+            }
+            late.push(copy);
+        }
+        self.running = self.running.saturating_sub(1);
+        (None, late)
+    }
+
+    /// How many wait, and how many run.
+    pub fn under_way(&self) -> (usize, usize) {
+        (self.waiting.len(), self.running)
+    }
+
+    /// Whether there is none.
+    pub fn is_idle(&self) -> bool {
+        self.under_way() == (0, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: LineBounds = LineBounds { at_once: 2, queue: 3, within: Duration::from_secs(5) };
+
+    #[test]
+    fn so_many_run_and_so_many_wait() {
+        let (mut line, now) = (MirrorLine::default(), Instant::now());
+        let offers: Vec<_> = (0..6).map(|at| line.offer(at, now, BOUNDS)).collect();
+        assert_eq!(
+            offers,
+            [
+                Offer::Runs(0),
+                Offer::Runs(1),
+                Offer::Waits,
+                Offer::Waits,
+                Offer::Waits,
+                Offer::Full(5)
+            ]
+        );
+        assert_eq!(line.under_way(), (3, 2));
+        assert_eq!(line.next(now, BOUNDS), (Some(2), vec![]), "in the order in which they came");
+        assert_eq!(line.offer(6, now, BOUNDS), Offer::Waits);
+        assert_eq!(line.under_way(), (3, 2));
+        // Fewer places: the others end first.
+        let one = LineBounds { at_once: 1, ..BOUNDS };
+        assert_eq!(line.next(now, one), (None, vec![]));
+        assert_eq!(line.next(now, one), (Some(3), vec![]));
+    }
+
+    #[test]
+    fn what_waited_too_long_does_not_run() {
+        let (mut line, begun) = (MirrorLine::default(), Instant::now());
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        for copy in 0..5 {
+            line.offer(copy, at(copy), BOUNDS);
+        }
+        // The third and the fourth came at 2 and 3.
+        assert_eq!(line.next(at(8), BOUNDS), (Some(4), vec![2, 3]));
+        assert_eq!(line.next(at(8), BOUNDS), (None, vec![]));
+        assert_eq!(line.next(at(8), BOUNDS), (None, vec![]));
+        assert!(line.is_idle());
+        assert_eq!(line.offer(9, at(9), BOUNDS), Offer::Runs(9));
+    }
+
+    /// Whatever comes, bounds are kept and each copy ends in one way.
+    #[test]
+    fn bounds_hold_in_any_order() {
+        for seed in 0..200_u64 {
+            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut chance = |bound: u64| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state % bound
+            };
+            let bounds = LineBounds {
+                at_once: 1 + chance(4) as usize,
+                queue: chance(5) as usize,
+                within: Duration::from_millis(1 + chance(50)),
+            };
+            let (mut line, mut now) = (MirrorLine::default(), Instant::now());
+            let (mut came, mut runs, mut ended) = (0_u64, 0_u64, 0_u64);
+            for _ in 0..300 {
+                now += Duration::from_millis(chance(10));
+                if chance(2) == 0 || runs == 0 {
+                    came += 1;
+                    match line.offer(came, now, bounds) {
+                        Offer::Runs(_) => runs += 1,
+                        Offer::Waits => {}
+                        Offer::Full(_) => ended += 1,
+                    }
+                } else {
+                    let (next, late) = line.next(now, bounds);
+                    ended += 1 + late.len() as u64;
+                    runs -= u64::from(next.is_none());
+                }
+                let (waiting, running) = line.under_way();
+                assert!(running <= bounds.at_once && waiting <= bounds.queue, "seed {seed}");
+                assert_eq!(running as u64, runs, "seed {seed}");
+                assert_eq!(came, ended + runs + waiting as u64, "seed {seed}");
+            }
+        }
+    }
+}
