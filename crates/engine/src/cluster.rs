@@ -3,8 +3,9 @@
 //! Owns the health of each, what each has said of its role, and the choice of the writer. Knows no addresses and no
 //! clients; what it decides is a [`Layout`]. Invariants:
 //!
-//! * At most one writer at a time. Where servers are found by role, two servers that both take writes are a mistake in
-//!   their set-up: the one that is the writer already stays the writer, and without one, none is taken.
+//! * At most one writer at a time, but where all nodes of a cluster take writes and several are asked for. Where servers
+//!   are found by role, two servers that both take writes are a mistake in their set-up: the one that is the writer
+//!   already stays the writer, and without one, none is taken.
 //! * A server is not the writer unless it was asked for its role since it came up.
 //! * A server that has been replaced as the writer is not one again before it was seen `read_only`, or an operator says
 //!   so: it may lack what was written in the meantime, and have what no other server has.
@@ -21,6 +22,7 @@ use crate::checks::agent::Report;
 use crate::checks::health::{CheckRules, Health, HealthOrder, Others, Sign, State};
 use crate::cluster::knowledge::{Holds, Knowledge, Said};
 use crate::cluster::position::{Lag, Position};
+use crate::time_limits::Bound;
 
 /// What a server is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct Member {
     pub group: Group,
     /// It is used while no other server can be.
     pub backup: bool,
+    /// Further behind than this, it is not read from.
+    pub lag_max: Bound,
 }
 
 /// What a server has said of its role.
@@ -75,12 +79,35 @@ pub enum Node {
     NotReady(String),
 }
 
-/// The bounds of what counts as fresh.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What is asked of the servers together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterBounds {
     /// A reader further behind than this is not read from.
     pub lag_max: Option<Duration>,
     pub gaps: Gaps,
+    /// So many readers are read from however far they are behind: those that are least.
+    pub readers_min: u32,
+    /// So many nodes of a cluster are written to at once. Of other servers it is one.
+    pub writers: u32,
+    pub writer_reads: WriterReads,
+}
+
+impl Default for ClusterBounds {
+    fn default() -> Self {
+        let (gaps, writer_reads) = (Gaps::default(), WriterReads::default());
+        Self { lag_max: None, gaps, readers_min: 0, writers: 1, writer_reads }
+    }
+}
+
+/// Whether writers are read from by statements that may go to readers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriterReads {
+    /// While there is no reader for them.
+    #[default]
+    WithoutReader,
+    /// As readers are.
+    Always,
+    Never,
 }
 
 /// What becomes of a server that can be written to and lacks what the writer before it had.
@@ -103,10 +130,31 @@ pub struct Layout {
     pub places: Vec<ServerPlace>,
 }
 
+/// Which statements go to a server, of those that are not bound to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    Nothing,
+    /// What may go to a reader.
+    Reads,
+    /// What may not.
+    Writes,
+    All,
+}
+
+impl Takes {
+    pub const fn reads(self) -> bool {
+        matches!(self, Self::Reads | Self::All)
+    }
+
+    pub const fn writes(self) -> bool {
+        matches!(self, Self::Writes | Self::All)
+    }
+}
+
 /// What is to be done with one server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerPlace {
-    pub is_reader: bool,
+    pub takes: Takes,
     /// What it is, or why it is nothing.
     pub role: String,
     /// It can be asked, and is able to work in its cluster if it is in one, whatever it is used for.
@@ -474,13 +522,19 @@ impl Cluster {
                 (Ok(_), _) => "the next one is being chosen".to_owned(),
             }),
         };
+        let writers = self.writers(writer.as_ref().ok().copied());
         let mut places: Vec<_> =
-            (0..self.servers.len()).map(|at| self.place(at, writer.as_ref().ok(), now)).collect();
-        let readers = places.iter().zip(&self.servers).filter(|(place, _)| place.is_reader);
+            (0..self.servers.len()).map(|at| self.place(at, &writers, now)).collect();
+        self.keep_readers(&mut places);
+        let readers = places.iter().zip(&self.servers).filter(|(place, _)| place.takes.reads());
         let best = readers.map(|(_, server)| server.rank()).min();
         for (place, server) in places.iter_mut().zip(&self.servers) {
-            if place.is_reader && Some(server.rank()) != best {
-                place.is_reader = false;
+            if place.takes.reads() && Some(server.rank()) != best {
+                if place.takes == Takes::All {
+                    place.takes = Takes::Writes;
+                    continue;
+                }
+                place.takes = Takes::Nothing;
                 place.role = match &server.role {
                     Some(Role { node: Node::Desynced(why), .. }) => format!("not used: {why}"),
                     _ => "backup".to_owned(),
@@ -490,7 +544,47 @@ impl Cluster {
         Layout { writer, lost: self.lost.clone(), places }
     }
 
-    fn place(&self, at: usize, writer: Option<&usize>, now: Instant) -> ServerPlace {
+    /// All that are written to: the writer, and other nodes of its cluster that are as able.
+    fn writers(&self, writer: Option<usize>) -> Vec<usize> {
+        let Some(first) = writer else { return Vec::new() };
+        let mut writers = vec![first];
+        if self.servers[first].is_node() {
+            let rank = self.servers[first].rank();
+            let may = |at: &usize| {
+                let server = &self.servers[*at];
+                *at != first && server.is_node() && server.rank() == rank
+            };
+            let others = (0..self.servers.len()).filter(may);
+            let others = others.filter(|at| self.may_write(*at).is_ok());
+            writers.extend(others.take((self.bounds.writers as usize).saturating_sub(1)));
+        }
+        writers
+    }
+
+    /// Where too few servers can be read from, those that are only too far behind are, the least late ones first.
+    fn keep_readers(&self, places: &mut [ServerPlace]) {
+        let are_read = places.iter().filter(|place| place.takes == Takes::Reads).count();
+        let missing = (self.bounds.readers_min as usize).saturating_sub(are_read);
+        if missing == 0 {
+            return;
+        }
+        let is_late = |at: &usize| {
+            let place = &places[*at];
+            let is_free = place.takes == Takes::Nothing && place.gap.is_none();
+            is_free && self.may_read(*at).is_ok()
+        };
+        let mut late: Vec<_> = (0..places.len()).filter(is_late).collect();
+        late.sort_by_key(|at| (self.servers[*at].rank(), places[*at].lag.unwrap_or(Duration::MAX)));
+        for at in late.into_iter().take(missing) {
+            places[at].takes = Takes::Reads;
+            places[at].role = match places[at].lag {
+                Some(lag) => format!("reader, {:.1} s behind", lag.as_secs_f64()),
+                None => "reader, behind".to_owned(),
+            };
+        }
+    }
+
+    fn place(&self, at: usize, writers: &[usize], now: Instant) -> ServerPlace {
         let server = &self.servers[at];
         let position = server.role.as_ref().map(|role| &role.position);
         let lag = match position.zip(self.writer) {
@@ -501,7 +595,7 @@ impl Cluster {
             Lag::Unknown => None,
             Lag::Behind { by, .. } => Some(by),
         };
-        let kept_back = writer.is_none() && self.is_kept_back(at);
+        let kept_back = writers.is_empty() && self.is_kept_back(at);
         let holds: Vec<_> =
             (0..self.servers.len()).map(|taker| self.knowledge.holds(at, taker)).collect();
         let is_able =
@@ -514,8 +608,8 @@ impl Cluster {
         let health = &server.health;
         let (growth, is_on_trial) = (health.growth(now), health.is_on_trial());
         let limit = health.agent().limit;
-        let place = |is_reader, role: String| ServerPlace {
-            is_reader,
+        let place = |takes, role: String| ServerPlace {
+            takes,
             role,
             answers,
             holds: holds.clone(),
@@ -527,38 +621,49 @@ impl Cluster {
             limit,
             paused,
         };
-        if writer == Some(&at) {
-            return place(false, "writer".to_owned());
+        if writers.contains(&at) {
+            let takes = match self.bounds.writer_reads {
+                WriterReads::Always => Takes::All,
+                WriterReads::WithoutReader | WriterReads::Never => Takes::Writes,
+            };
+            return place(takes, "writer".to_owned());
         }
         if let Some(gap) = &gap {
-            return place(false, format!("not used: it lacks what was acknowledged: {gap}"));
+            return place(
+                Takes::Nothing,
+                format!("not used: it lacks what was acknowledged: {gap}"),
+            );
         }
-        match self.may_read(at, lag) {
-            Ok(()) if is_spared => place(true, "reader, slows its cluster".to_owned()),
-            Ok(()) => place(true, "reader".to_owned()),
-            Err(why) => place(false, format!("not used: {why}")),
+        match self.may_read(at).and_then(|()| self.is_fresh(at, lag)) {
+            Ok(()) if is_spared => place(Takes::Reads, "reader, slows its cluster".to_owned()),
+            Ok(()) => place(Takes::Reads, "reader".to_owned()),
+            Err(why) => place(Takes::Nothing, format!("not used: {why}")),
         }
     }
 
-    /// Whether a server can be read from; or why not.
-    fn may_read(&self, at: usize, lag: Option<Duration>) -> Result<(), String> {
+    /// Whether a server can be read from, however far it is behind; or why not.
+    fn may_read(&self, at: usize) -> Result<(), String> {
         let server = &self.servers[at];
         if !server.health.is_usable() {
             return Err(server.why_unusable());
         }
         match (&server.role, server.member.group) {
             (_, Group::Writer | Group::Sole) => {
-                return Err("it is for writing, and not the writer".to_owned());
+                Err("it is for writing, and not the writer".to_owned())
             }
-            (None, Group::Auto) => return Err("its role is not known".to_owned()),
-            (None, Group::Readers) => return Ok(()),
-            (Some(Role { node: Node::NotReady(why), .. }), _) => return Err(why.clone()),
+            (None, Group::Auto) => Err("its role is not known".to_owned()),
+            (None, Group::Readers) => Ok(()),
+            (Some(Role { node: Node::NotReady(why), .. }), _) => Err(why.clone()),
             (Some(Role { node: Node::None, read_only: false, .. }), Group::Auto) => {
-                return Err("it can be written to, and is not the writer".to_owned());
+                Err("it can be written to, and is not the writer".to_owned())
             }
-            _ => {}
+            _ => Ok(()),
         }
-        if let Some(max) = self.bounds.lag_max {
+    }
+
+    /// Whether a server is not too far behind; or how far it is.
+    fn is_fresh(&self, at: usize, lag: Option<Duration>) -> Result<(), String> {
+        if let Some(max) = self.servers[at].member.lag_max.or(self.bounds.lag_max) {
             match lag {
                 Some(lag) if lag <= max => {}
                 Some(lag) => return Err(format!("it is {:.1} s behind", lag.as_secs_f64())),

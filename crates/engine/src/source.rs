@@ -14,6 +14,7 @@ use wire::text::Lexed;
 use crate::intent::Intent;
 use crate::numbers::NumberMap;
 use crate::session_variables::{Interned, SessionVariables};
+use crate::statement::judge::Decisions;
 
 /// What a preparation is shared by: two that are equal mean the same.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct Source {
     pub intent: Intent,
     /// As clients have written it, if rules have made another text of that.
     pub original: Option<Box<[u8]>>,
+    /// What rules say of its executions.
+    pub decisions: Decisions,
     /// It is looked for with each execute. A hash that clients cannot foresee.
     hash: u64,
 }
@@ -48,7 +51,8 @@ impl Source {
         static SECRET: OnceLock<RandomState> = OnceLock::new();
         let hash = SECRET.get_or_init(RandomState::new).hash_one((&text, &schema));
         let intent = Intent::read(Lexed::default().text(&text, dialect));
-        Self { schema, text, settings, dialect, intent, original: None, hash }
+        let decisions = Decisions::default();
+        Self { schema, text, settings, dialect, intent, original: None, decisions, hash }
     }
 }
 

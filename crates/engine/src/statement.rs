@@ -11,6 +11,7 @@ mod expressions;
 pub mod firewall;
 pub mod judge;
 pub mod kind;
+mod numbered;
 pub mod part;
 mod reading;
 pub mod room;
@@ -24,4 +25,4 @@ mod tests;
 pub mod verdict;
 pub mod window;
 
-pub use self::reading::comparable;
+pub use self::reading::{comparable, without_literals};

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use engine::checks::health::{CheckRules, Sign, State};
 use engine::cluster::{Cluster, ClusterBounds, Group, Member};
+use engine::time_limits::Bound;
 
 /// Statements that a server may run at once.
 const LIMIT: usize = 16;
@@ -27,7 +28,7 @@ struct Scene {
 impl Scene {
     fn new(slow_start: Duration) -> Self {
         let rules = CheckRules { slow_start, ..CheckRules::default() };
-        let reader = Member { group: Group::Readers, backup: false };
+        let reader = Member { group: Group::Readers, backup: false, lag_max: Bound::Inherited };
         let (now, members) = (Instant::now(), [reader; 3]);
         let cluster = Cluster::new(&members, &rules, ClusterBounds::default(), now);
         Self { cluster, now, running: [0; 3], lost: 0, risen: 0 }
@@ -43,7 +44,7 @@ impl Scene {
     fn room(&self, at: usize) -> usize {
         let place = &self.cluster.layout(self.now).places[at];
         let limit = ((LIMIT as f64 * place.growth) as usize).max(1);
-        if place.is_reader { limit.saturating_sub(self.running[at]) } else { 0 }
+        if place.takes.reads() { limit.saturating_sub(self.running[at]) } else { 0 }
     }
 
     /// One step: clients send, and what was sent ends; on the first server as `is_well` says.

@@ -250,6 +250,11 @@ fn keys(out: &mut String, keys: &[(&'static str, Value)]) {
 }
 
 impl Server {
+    /// What was set of its own.
+    pub(crate) fn own(&self, key: &str) -> Option<&Value> {
+        self.more.iter().find(|(it, _)| *it == key).map(|(_, value)| value)
+    }
+
     pub(crate) fn set(&mut self, key: &'static str, value: Value) {
         if !self.more.iter().any(|(it, _)| *it == key) {
             self.more.push((key, value));

@@ -6,38 +6,6 @@ use regex_syntax::ParserBuilder;
 
 use crate::value::{Value, quoted};
 
-/// Keys that rules of this version of Flifo do not have, each with what to use instead. What needs one is written as a
-/// comment, and a rule that would do something else without it is not enabled.
-const ABSENT: &[(&str, &str)] = &[
-    ("connection", "users.mode = \"pass-through\" keeps all connections of a user"),
-    ("listener", "[[routes]] has listen and a mode; users and schemas choose clusters"),
-    ("log", "logs.slow has a threshold for all statements"),
-    ("mirror", "nothing here sends statements twice"),
-    ("retries", "the application sends a statement again that has failed"),
-    ("route.cluster", "users.cluster and clusters.schemas choose clusters"),
-    ("statement_time", "users.statement and classes.statement bound the time of statements"),
-];
-
-/// Whether this version of Flifo lacks this key of rules.
-pub(crate) fn is_absent(key: &str) -> bool {
-    ABSENT.iter().any(|(absent, _)| *absent == key)
-}
-
-/// What a rule loses, and what to use instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Absent {
-    /// As it would be written.
-    pub(crate) written: String,
-    pub(crate) instead: &'static str,
-}
-
-impl Absent {
-    fn new(key: &str, written: String) -> Self {
-        let found = ABSENT.iter().find(|(absent, _)| *absent == key);
-        Self { written, instead: found.map_or("", |(_, instead)| instead) }
-    }
-}
-
 /// What a statement must be for a rule to act. Everything that is set must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conditions {
@@ -88,14 +56,6 @@ impl Conditions {
         if negated { &mut self.not } else { &mut self.keys }
     }
 
-    /// Takes out what is absent, as it would be written.
-    fn take_absent(&mut self) -> Vec<Absent> {
-        let absent = self.keys.iter().filter(|(key, _)| is_absent(key));
-        let absent = absent.map(|it| Absent::new(it.0, format!("match.{}", pair(it)))).collect();
-        self.keys.retain(|(key, _)| !is_absent(key));
-        absent
-    }
-
     fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.not.is_empty()
     }
@@ -139,26 +99,10 @@ pub(crate) enum Act {
     KeepConnection,
     ShareConnection,
     Retries(u64),
+    Cache(Value),
 }
 
 impl Act {
-    const fn key(&self) -> &'static str {
-        match self {
-            Self::Route(Target { cluster: Some(_), .. }) => "route.cluster",
-            Self::Route(_) => "route",
-            Self::Replace { .. } => "replace",
-            Self::StatementTime(_) => "statement_time",
-            Self::Refuse(_) => "refuse",
-            Self::AnswerOk => "answer",
-            Self::Delay(_) => "delay",
-            Self::Rate(_) => "rate",
-            Self::Mirror { .. } => "mirror",
-            Self::LogSlow => "log",
-            Self::KeepConnection | Self::ShareConnection => "connection",
-            Self::Retries(_) => "retries",
-        }
-    }
-
     fn written(&self) -> String {
         match self {
             Self::Route(Target { cluster, server, role }) => {
@@ -188,12 +132,14 @@ impl Act {
                 format!("rate = {{ per = \"all\", statements = {rate}, within = \"1s\" }}")
             }
             Self::Mirror { cluster } => {
-                format!("mirror = {{ cluster = {}, share = 1.0 }}", quoted(cluster))
+                // ProxySQL sends what changes rows twice as well.
+                format!("mirror = {{ cluster = {}, writes = true }}", quoted(cluster))
             }
             Self::LogSlow => "log = [\"slow\"]".to_owned(),
             Self::KeepConnection => "connection = \"keep\"".to_owned(),
             Self::ShareConnection => "connection = \"share\"".to_owned(),
             Self::Retries(count) => format!("retries = {count}"),
+            Self::Cache(time) => format!("cache = {time}"),
         }
     }
 }
@@ -239,24 +185,6 @@ impl Rule {
             then,
             comments: Vec::new(),
         }
-    }
-
-    /// Makes comments of what this version of Flifo does not have, and returns it.
-    pub(crate) fn take_absent(&mut self) -> Vec<Absent> {
-        let mut absent = self.conditions.take_absent();
-        let is_route = |act: &Act| act.key() == "route.cluster" && is_absent(act.key());
-        let loses_sense = !absent.is_empty() || self.acts.iter().any(is_route);
-        let (lost, kept) = self.acts.drain(..).partition::<Vec<_>, _>(|act| is_absent(act.key()));
-        self.acts = kept;
-        // What does nothing would only cost time.
-        let is_idle = !lost.is_empty() && self.acts.is_empty() && self.then == Then::Next;
-        if loses_sense || is_idle {
-            self.enabled = Enabled::No;
-        }
-        absent.extend(lost.iter().map(|act| Absent::new(act.key(), act.written())));
-        let comment = |it: &Absent| format!("Not in this version of Flifo: {}", it.written);
-        self.comments.extend(absent.iter().map(comment));
-        absent
     }
 
     pub(crate) fn written(&self) -> String {
@@ -366,19 +294,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_is_a_comment() {
+    fn a_rule_is_written_as_a_configuration_has_it() {
         let mut rule = Rule::new("a".to_owned(), Then::Stop);
         rule.conditions.user("app_rw");
-        rule.conditions.port(3307);
         rule.acts.push(Act::Delay("1s".into()));
-        rule.acts.push(Act::Retries(2));
-        let absent = ["match.listener = \"%:3307\"", "retries = 2"];
-        let taken: Vec<_> = rule.take_absent().into_iter().map(|it| it.written).collect();
-        assert_eq!(taken, absent);
-        let comments = absent.map(|it| format!("Not in this version of Flifo: {it}"));
-        assert_eq!(rule.comments, comments);
-        let want = "[[rules]]\nname = \"a\"\nenabled = false\nmatch = { user = 'app\\_rw' }\ndelay = \"1s\"\n\
-                    then = \"stop\"\n";
+        rule.acts.push(Act::Mirror { cluster: "b".to_owned() });
+        let want = "[[rules]]\nname = \"a\"\nmatch = { user = 'app\\_rw' }\ndelay = \"1s\"\n\
+                    mirror = { cluster = \"b\", writes = true }\nthen = \"stop\"\n";
         assert_eq!(rule.written(), want);
     }
 }

@@ -1,7 +1,7 @@
 //! What all converters fill: the draft and the report, always both.
 
 use crate::draft::{Draft, from};
-use crate::form::{Enabled, Rule};
+use crate::form::Rule;
 use crate::report::{Outcome, Place, Report};
 use crate::value::Value;
 
@@ -73,19 +73,10 @@ impl Work {
         self.set_noted(item, option, format!("/var/log/flifo/{name}").into(), difference);
     }
 
-    /// Adds a rule, and tells of what this version of Flifo does not have for it. `difference`, if there is one, says
-    /// what is not the same.
-    pub(crate) fn rule(&mut self, item: &Item, mut rule: Rule, difference: &str) {
-        let absent = rule.take_absent();
+    /// Adds a rule. `difference`, if there is one, says what is not the same.
+    pub(crate) fn rule(&mut self, item: &Item, rule: Rule, difference: &str) {
         let name = &rule.name;
-        let is_off = if rule.enabled == Enabled::No { "is not enabled" } else { "lacks a part" };
-        if !absent.is_empty() {
-            let absent = absent.iter().map(|it| format!("{} ({})", it.written, it.instead));
-            let absent = absent.collect::<Vec<_>>().join(" and ");
-            let told =
-                format!("rules {name:?} {is_off}: this version of Flifo does not have {absent}");
-            self.lost(item, &told);
-        } else if difference.is_empty() {
+        if difference.is_empty() {
             self.converted(item, &format!("rules {name:?}"));
         } else {
             self.differs(item, &format!("rules {name:?}; {difference}"));

@@ -5,7 +5,9 @@
 
 mod actions;
 mod any_server;
+mod binlogs;
 mod blockers;
+mod cached;
 mod catalog;
 mod console;
 pub mod health;
@@ -13,6 +15,7 @@ mod help;
 mod http;
 mod listings;
 mod metrics;
+mod mirrors;
 mod placement;
 mod proxysql;
 pub(crate) mod reload;

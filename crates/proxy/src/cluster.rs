@@ -2,9 +2,11 @@
 
 pub(crate) mod agent;
 pub(crate) mod auto_limit;
+pub(crate) mod binlog;
 pub(crate) mod checks;
 pub(crate) mod dial;
 pub(crate) mod facts;
+pub(crate) mod followed;
 pub(crate) mod members;
 pub(crate) mod names;
 pub(crate) mod post;
@@ -178,6 +180,12 @@ impl Cluster {
     pub(crate) fn serving(&self, plan: &Plan, user: &UserName) -> ClusterId {
         let named = plan.cluster_of_user(user).and_then(|name| self.named(name));
         named.unwrap_or_else(|| self.first_cluster()).id
+    }
+
+    /// Whether what `server.accounts_user` reads of definitions is this cluster's.
+    pub(crate) fn is_common(&self, plan: &Plan, cluster: ClusterId) -> bool {
+        let reader = plan.server.accounts_user.as_deref().map(UserName::of_account);
+        !self.are_several() || reader.is_none_or(|it| self.serving(plan, &it) == cluster)
     }
 
     pub(crate) fn classes(&self) -> Arc<Classes> {

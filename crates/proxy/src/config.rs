@@ -40,11 +40,11 @@ pub(crate) use self::live::Live;
 pub(crate) use self::options::Applies;
 pub(crate) use self::plan::{AcceptedClient, Governing};
 pub use self::plan::{
-    AccountTerms, AuditLog, CheckKind, CheckOptions, ClassRule, ClientTls, ClientTlsMode,
-    ClusterOptions, ClusterRule, Console, Freshness, Hardening, Http, Limits, Listen, LogFormat,
-    LogLevel, Logs, Mode, Network, Parking, PassThroughTls, Password, Permission, Pins, Plan,
-    ProxyProtocol, RecordOptions, RouteRule, Routing, Sandbox, ServerOptions, ServerRule, SlowLog,
-    Unseen, UserOptions,
+    AccountTerms, AuditLog, CacheOptions, CheckKind, CheckOptions, ClassRule, ClientTls,
+    ClientTlsMode, ClusterOptions, ClusterRule, Console, Freshness, Hardening, Http, Limits,
+    Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking, PassThroughTls, Password,
+    Permission, Pins, Plan, ProxyProtocol, RecordOptions, RouteRule, Routing, Sandbox,
+    ServerOptions, ServerRule, SlowLog, Unseen, UserOptions,
 };
 pub use self::problem::{Position, Problem, ProblemPlace, Severity, Warning};
 pub(crate) use self::reader::is_option;

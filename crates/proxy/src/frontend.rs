@@ -32,4 +32,5 @@ pub(crate) mod prove;
 pub(crate) mod proxy_protocol;
 pub(crate) mod reloaded;
 pub(crate) mod succession;
+pub(crate) mod visits;
 pub(crate) mod watch;

@@ -4,6 +4,7 @@
 //! * [`admin`]: the console, the HTTP port, metrics
 //! * [`frontend`]: how a client gets in, and becomes another user
 //! * [`dispatch`]: the road of a statement, from its client to a server and back
+//! * [`mirror`]: copies of statements that run in another cluster
 //! * [`pool`]: connections of users to servers
 //! * [`users`]: which users may log in, and what is known of them
 //! * [`cluster`]: the servers, their checks, and which is for what
@@ -22,6 +23,7 @@ pub mod discover;
 mod dispatch;
 mod fault;
 mod frontend;
+mod mirror;
 pub mod placement;
 mod pool;
 mod records;

@@ -25,6 +25,7 @@ use crate::admin::upgrade::{Stage, Upgrader};
 use crate::admin::{self, Doors, NewDoors};
 use crate::cluster::servers::Site;
 use crate::config::{self, Instructions, Listen, Live, Logs, Plan};
+use crate::dispatch::cached::written;
 use crate::dispatch::worker::{Mail, Shared, Worker};
 use crate::frontend::listener::{self, Audience, Listener};
 use crate::frontend::passed::{Passed, PassedError, Purpose};
@@ -128,6 +129,7 @@ pub fn run(
     if let Some(predecessor) = &predecessor {
         predecessor.await_go()?;
     }
+    shared.follow();
     accept(&shared, listeners);
     let (tell_doors, new_doors) = mpsc::unbounded_channel();
     let placed = Arc::clone(&shared);
@@ -311,6 +313,7 @@ fn work(index: usize, shared: Arc<Shared>, mail: mpsc::UnboundedReceiver<Mail>) 
         .build_local(LocalOptions::default())?;
     runtime.block_on(async move {
         let worker = Rc::new(Worker::new(index, shared));
+        written::adopt_plan(&worker, &worker.plan());
         event_loop::run(worker, mail).await;
     });
     // What is left would only wait for clients that have had their time.

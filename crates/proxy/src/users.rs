@@ -5,6 +5,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod bequeathed;
+pub(crate) mod by_cluster;
 pub(crate) mod configured;
 pub(crate) mod given;
 pub(crate) mod learnt;
@@ -28,6 +29,7 @@ use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
 
 use crate::cluster::dial::NoBackend;
 use crate::config::{Password, Pins, Unseen};
+use crate::users::by_cluster::ByCluster;
 use crate::users::configured::Configured;
 use crate::users::learnt::{Learnt, Trust};
 use crate::users::rights::OfOne;
@@ -58,7 +60,7 @@ pub(crate) struct User {
     source: Source,
     /// Nothing tells of it any more: clients that it has end, and new ones are passed through.
     is_withdrawn: AtomicBool,
-    pub(crate) standing: Arc<AccountStanding>,
+    pub(crate) standing: Arc<ByCluster<AccountStanding>>,
     pub(crate) rights: Arc<OfOne>,
     pub(crate) clients: Arc<Cap>,
     pub(crate) backends: Arc<Cap>,
@@ -68,8 +70,8 @@ pub(crate) struct User {
     pub(crate) triggers: Unseen,
     pub(crate) pins: Pins,
     pub(crate) share_reads: ShareReads,
-    /// What it sees of the server's definitions.
-    pub(crate) sight: Arc<Sight>,
+    /// What it sees of a cluster's definitions.
+    pub(crate) sight: Arc<ByCluster<Sight>>,
 }
 
 /// Where the password comes from.

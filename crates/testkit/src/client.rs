@@ -252,11 +252,51 @@ impl Client {
             let command = [Opcode::Query as u8];
             talk.write(&[&command[..], attributes, text.as_bytes()].concat()).await?;
             let mut rows = Vec::new();
-            while read_result(talk, &mut rows).await?.has(Status::MORE_RESULTS) {}
+            while read_result(talk, &mut rows, Rows::Text).await?.has(Status::MORE_RESULTS) {}
             Ok(rows)
         };
         let results = async { tokio::time::timeout(PATIENCE, results).await };
         self.runtime.block_on(results).map_err(|_| late())?
+    }
+
+    /// Has a statement without parameters prepared. The answer is its number.
+    pub fn prepare(&mut self, text: &str) -> Result<u32, Problem> {
+        let talk = &mut self.talk;
+        let prepared = async {
+            talk.set_sequence(0);
+            talk.write(&[&[Opcode::StmtPrepare as u8], text.as_bytes()].concat()).await?;
+            let first = talk.read().await?;
+            if first.first() == Some(&ERR) {
+                return Err(Problem::refused(&first));
+            }
+            let mut reader = Reader::new(first.get(1..).unwrap_or_default());
+            let id = reader.u32("statement")?;
+            for of_each in ["columns", "parameters"] {
+                let count = reader.u16(of_each)?;
+                // Behind them, there is an EOF packet.
+                for _ in 0..if count == 0 { 0 } else { count + 1 } {
+                    talk.read().await?;
+                }
+            }
+            Ok(id)
+        };
+        let prepared = async { tokio::time::timeout(PATIENCE, prepared).await };
+        self.runtime.block_on(prepared).map_err(|_| late())?
+    }
+
+    /// Executes it. All its columns must be texts.
+    pub fn execute(&mut self, id: u32) -> Result<Vec<Vec<String>>, Problem> {
+        let talk = &mut self.talk;
+        let rows = async {
+            talk.set_sequence(0);
+            let command = [&[Opcode::StmtExecute as u8][..], &id.to_le_bytes(), &[0, 1, 0, 0, 0]];
+            talk.write(&command.concat()).await?;
+            let mut rows = Vec::new();
+            read_result(talk, &mut rows, Rows::Binary).await?;
+            Ok(rows)
+        };
+        let rows = async { tokio::time::timeout(PATIENCE, rows).await };
+        self.runtime.block_on(rows).map_err(|_| late())?
     }
 
     /// Becomes another user on the same connection.
@@ -361,8 +401,19 @@ fn answer(plugin: &Plugin, password: &str, nonce: &Nonce, other: &[u8]) -> Vec<u
     plugin.respond(&Secret::from(password), nonce).unwrap_or_else(|| other.to_vec())
 }
 
+/// How the rows of a result are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    Text,
+    Binary,
+}
+
 /// Reads one result, whose rows join those of the ones before. Returns its last status.
-async fn read_result(talk: &mut Talk, rows: &mut Vec<Vec<String>>) -> Result<Status, Problem> {
+async fn read_result(
+    talk: &mut Talk,
+    rows: &mut Vec<Vec<String>>,
+    written: Rows,
+) -> Result<Status, Problem> {
     let first = talk.read().await?;
     match first.first() {
         Some(&OK) => return Ok(OkPacket::decode(&first, CAPABILITIES)?.status),
@@ -382,7 +433,10 @@ async fn read_result(talk: &mut Talk, rows: &mut Vec<Vec<String>>) -> Result<Sta
                 end.u16("warnings")?;
                 return Ok(Status(end.u16("status")?));
             }
-            _ => rows.push(read_row(&row)?),
+            _ => rows.push(match written {
+                Rows::Text => read_row(&row)?,
+                Rows::Binary => read_binary_row(&row, columns)?,
+            }),
         }
     }
 }
@@ -399,6 +453,22 @@ fn read_row(row: &[u8]) -> Result<Vec<String>, Malformed> {
         }
     }
     Ok(values)
+}
+
+/// A row of texts, as the binary protocol has it: one bit for each NULL, from the third bit on.
+fn read_binary_row(row: &[u8], columns: u64) -> Result<Vec<String>, Malformed> {
+    let columns = usize::try_from(columns).map_err(|_| Malformed::new("columns"))?;
+    let (nulls, values) = row
+        .get(1..)
+        .and_then(|row| row.split_at_checked((columns + 9) / 8))
+        .ok_or(Malformed::new("row"))?;
+    let mut reader = Reader::new(values);
+    let is_null = |column: usize| nulls[(column + 2) / 8] & (1 << ((column + 2) % 8)) != 0;
+    let value = |column| match is_null(column) {
+        true => Ok("NULL".to_owned()),
+        false => Ok(String::from_utf8_lossy(reader.lenenc_bytes("value")?).into_owned()),
+    };
+    (0..columns).map(value).collect()
 }
 
 fn late() -> Problem {

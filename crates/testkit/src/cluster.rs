@@ -76,9 +76,16 @@ impl Cluster {
 
     /// The part of Flifo's configuration that lists the servers, `db1` first.
     pub fn listed(&self) -> String {
+        self.listed_as("db", "")
+    }
+
+    /// The same with names that begin with this, and more options for each.
+    pub fn listed_as(&self, name: &str, more: &str) -> String {
         let server = |(at, server): (usize, &PrivateServer)| {
             let (number, port) = (at + 1, server.port());
-            format!("[[servers]]\nname = \"db{number}\"\naddress = \"127.0.0.1:{port}\"\n")
+            format!(
+                "[[servers]]\nname = \"{name}{number}\"\naddress = \"127.0.0.1:{port}\"\n{more}"
+            )
         };
         self.servers.iter().enumerate().map(server).collect()
     }

@@ -190,11 +190,14 @@ impl Machine {
             }
             "server.address" => one(self.server.1.clone()),
             // The only server has no TLS, and expects no header.
-            "server.tls" => one("\"off\"".to_owned()),
+            "server.tls" | "servers.tls" => one("\"off\"".to_owned()),
             "server.send_proxy" => one("\"v2\"".to_owned()),
             "server.tls_ca" => pair("server.tls", certificate, "\"verify-ca\"".to_owned()),
             "server.tls_cert" => pair("server.tls_key", certificate, key),
             "server.tls_key" => pair("server.tls_cert", key, certificate),
+            "servers.tls_ca" => pair("servers.tls", certificate, "\"verify-ca\"".to_owned()),
+            "servers.tls_cert" => pair("servers.tls_key", certificate, key),
+            "servers.tls_key" => pair("servers.tls_cert", key, certificate),
             "server.own_address" => one("\"127.0.0.1\"".to_owned()),
             "server.accounts_user" | "checks.user" => one("\"reader\"".to_owned()),
             "checks.password" => pair("checks.user", "\"own\"".to_owned(), "\"reader\"".to_owned()),

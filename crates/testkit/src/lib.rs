@@ -1,6 +1,7 @@
 //! Tests only: the program as a child process, peers of both kinds that do as they are told, and what the integration
 //! tests need around them.
 pub mod asking;
+pub mod binlog;
 pub mod client;
 pub mod cluster;
 pub mod differ;
@@ -9,6 +10,7 @@ pub mod fairness;
 pub mod fake_client;
 pub mod fake_server;
 pub mod flifo;
+pub mod kept_reads;
 pub mod linear;
 pub mod logins;
 pub mod mysql;

@@ -394,9 +394,11 @@ fn fits(set: &Settings, some: &Settings) -> bool {
     let passwords_differ =
         both(&passwords) || both(&own[1..]) || has(own[1]) && has("users.plugin");
     // An authority that verifies nothing is refused, and the server's other addresses have no TLS.
-    let is_other_tls =
-        |it: &str| it.starts_with("server.tls") && !["server.tls_ca", "server.tls"].contains(&it);
-    let tls_differs = has("server.tls_ca") && all().any(is_other_tls);
+    let tls_differs = ["server", "servers"].iter().any(|of| {
+        let (mode, authority) = (format!("{of}.tls"), format!("{of}.tls_ca"));
+        let is_other = |it: &str| it.starts_with(&mode) && it != mode && it != authority;
+        has(&authority) && all().any(is_other)
+    });
     !passwords_differ && !tls_differs
 }
 

@@ -27,6 +27,8 @@ pub enum Command {
     Upgrade,
     /// What is counted begins at zero again: what this table shows, or all.
     Reset(Option<String>),
+    /// Replies that are kept end: those to texts that are like this, or all.
+    FlushCache(Option<String>),
     /// What a statement would be to each rule.
     ExplainRules(RulesAsked),
     /// The schema whose tables are meant where none is named.
@@ -104,6 +106,10 @@ fn order(text: &[u8]) -> Result<Command, Wrong> {
         "CONFIRM" => confirm(&mut words)?,
         "KILL" => kill(&mut words)?,
         "RESET" => reset(&mut words)?,
+        "FLUSH" if words.take("CACHE") => match words.take("LIKE") {
+            true => Command::FlushCache(Some(words.text("a pattern in quotes")?)),
+            false => Command::FlushCache(None),
+        },
         "RELOAD" => Command::Reload,
         "UPGRADE" => Command::Upgrade,
         "USE" => Command::Use(words.name("a schema's name")?),
@@ -287,6 +293,8 @@ mod tests {
         is("reload", Command::Reload);
         is("Upgrade;", Command::Upgrade);
         is("reset", Command::Reset(None));
+        is("FLUSH CACHE", Command::FlushCache(None));
+        is("flush cache like '%from t%'", Command::FlushCache(Some("%from t%".into())));
         is("RESET Digests", Command::Reset(Some("digests".into())));
         is("use `main`", Command::Use("main".into()));
         is("", Command::Nothing);

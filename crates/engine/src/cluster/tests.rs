@@ -2,7 +2,7 @@
 
 use super::*;
 
-const AUTO: Member = Member { group: Group::Auto, backup: false };
+const AUTO: Member = Member { group: Group::Auto, backup: false, lag_max: Bound::Inherited };
 const SECOND: Duration = Duration::from_secs(1);
 
 struct Scene {
@@ -33,7 +33,7 @@ fn node(at: u64) -> Role {
 impl Scene {
     fn of(members: &[Member]) -> Self {
         let now = Instant::now();
-        let bounds = ClusterBounds { lag_max: Some(10 * SECOND), gaps: Gaps::Confirm };
+        let bounds = ClusterBounds { lag_max: Some(10 * SECOND), ..ClusterBounds::default() };
         Self { cluster: Cluster::new(members, &CheckRules::default(), bounds, now), now }
     }
 
@@ -65,13 +65,23 @@ impl Scene {
         self.cluster.layout(self.now).places.into_iter().map(|place| place.role).collect()
     }
 
+    fn asks_for(&mut self, bounds: ClusterBounds) -> &mut Self {
+        self.cluster.reconfigure(&CheckRules::default(), bounds, self.now);
+        self
+    }
+
+    fn writers(&self) -> Vec<usize> {
+        let places = self.cluster.layout(self.now).places;
+        (0..places.len()).filter(|at| places[*at].takes.writes()).collect()
+    }
+
     fn writer(&self) -> Result<usize, String> {
         self.cluster.layout(self.now).writer
     }
 
     fn readers(&self) -> Vec<usize> {
         let places = self.cluster.layout(self.now).places;
-        (0..places.len()).filter(|at| places[*at].is_reader).collect()
+        (0..places.len()).filter(|at| places[*at].takes.reads()).collect()
     }
 }
 
@@ -336,7 +346,7 @@ fn a_node_that_holds_up_its_cluster_is_spared_for_a_while() {
 
 #[test]
 fn groups_by_hand_need_no_answers() {
-    let of = |group| Member { group, backup: false };
+    let of = |group| Member { group, ..AUTO };
     let mut scene = Scene::of(&[
         of(Group::Readers),
         of(Group::Writer),
@@ -351,6 +361,94 @@ fn groups_by_hand_need_no_answers() {
     assert_eq!(scene.readers(), [2]);
     scene.fail(1);
     assert!(scene.writer().is_err(), "a reader is no writer");
+}
+
+/// A writer and two readers that lack something: the first for 20 s, the second for 5 s.
+fn lagging() -> Scene {
+    let mut scene = Scene::usual();
+    for (at, says) in [(0, role(false, 11)), (1, role(true, 10)), (2, role(true, 10))] {
+        scene.hear(at, says);
+    }
+    scene.now += 15 * SECOND;
+    scene.hear(2, role(true, 11)).hear(0, role(false, 12));
+    scene.now += 5 * SECOND;
+    scene.hear(1, role(true, 10)).hear(2, role(true, 11));
+    scene
+}
+
+#[test]
+fn some_readers_are_read_from_however_late_they_are() {
+    let bounds = |lag: u64, readers_min| ClusterBounds {
+        lag_max: Some(Duration::from_secs(lag)),
+        readers_min,
+        ..ClusterBounds::default()
+    };
+    let mut scene = lagging();
+    for (lag, readers_min, readers) in [
+        (10, 0, vec![2]),
+        (10, 1, vec![2]),
+        (10, 2, vec![1, 2]),
+        (2, 0, vec![]),
+        (2, 1, vec![2]),
+        (2, 9, vec![1, 2]),
+    ] {
+        scene.asks_for(bounds(lag, readers_min));
+        assert_eq!(scene.readers(), readers, "{lag} s, at least {readers_min}");
+    }
+    assert!(scene.roles()[1].starts_with("reader, 20."), "{:?}", scene.roles());
+    // What does not follow from lag stays.
+    scene.cluster.order(2, HealthOrder::Drain, "by an order", scene.now);
+    assert_eq!(scene.readers(), [1]);
+}
+
+#[test]
+fn a_server_can_have_a_bound_of_lag_of_its_own() {
+    let mut scene = lagging();
+    assert_eq!(scene.readers(), [2]);
+    let within = |lag| Member { lag_max: lag, ..AUTO };
+    scene.cluster.regroup(1, within(Bound::Within(30 * SECOND)), scene.now);
+    scene.cluster.regroup(2, within(Bound::Within(SECOND)), scene.now);
+    assert_eq!(scene.readers(), [1]);
+    scene.cluster.regroup(2, within(Bound::Unlimited), scene.now);
+    assert_eq!(scene.readers(), [1, 2]);
+}
+
+#[test]
+fn the_writer_is_read_from_as_is_asked() {
+    let bounds = |writer_reads| ClusterBounds { writer_reads, ..ClusterBounds::default() };
+    let mut scene = Scene::usual();
+    for (writer_reads, readers) in [
+        (WriterReads::WithoutReader, vec![1, 2]),
+        (WriterReads::Always, vec![0, 1, 2]),
+        (WriterReads::Never, vec![1, 2]),
+    ] {
+        scene.asks_for(bounds(writer_reads));
+        assert_eq!(scene.readers(), readers, "{writer_reads:?}");
+        assert_eq!((scene.writers(), scene.roles()[0].as_str()), (vec![0], "writer"));
+    }
+}
+
+#[test]
+fn several_nodes_are_written_to_if_that_is_asked_and_no_other_servers() {
+    let several = |writers| ClusterBounds { writers, ..ClusterBounds::default() };
+    let mut scene = Scene::of(&[AUTO; 3]);
+    scene.hear(0, node(5)).hear(1, node(5)).hear(2, node(5));
+    assert_eq!((scene.writers(), scene.readers()), (vec![0], vec![1, 2]));
+    scene.asks_for(several(2));
+    assert_eq!((scene.writers(), scene.readers()), (vec![0, 1], vec![2]));
+    scene.asks_for(several(9));
+    assert_eq!((scene.writers(), scene.readers()), (vec![0, 1, 2], vec![]));
+    // One that keeps apart, or is read-only, is not written to.
+    scene.hear(1, Role { node: Node::Desynced("Donor".to_owned()), ..node(5) });
+    assert_eq!((scene.writers(), scene.readers()), (vec![0, 2], vec![1]));
+    scene.hear(1, node(5)).hear(2, Role { read_only: true, ..node(5) });
+    assert_eq!((scene.writers(), scene.readers()), (vec![0, 1], vec![2]));
+    scene.fail(0);
+    assert_eq!((scene.writer(), scene.writers()), (Ok(1), vec![1]));
+
+    let mut scene = Scene::usual();
+    scene.asks_for(several(3)).hear(1, role(false, 11));
+    assert_eq!(scene.writers(), [0], "replication knows one");
 }
 
 #[test]

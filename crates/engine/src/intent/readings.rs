@@ -4,7 +4,8 @@
 //! depends on those. So a text is remembered as the pieces between its plain literals: digits, and strings in single
 //! quotes that hold neither a quote nor a backslash. Another text with the same pieces, byte for byte, has the same
 //! tokens. Whatever is not this plain stays part of a piece. A text is remembered the second time it is seen, so those
-//! that never come again cost no memory.
+//! that never come again cost no memory. What others have found out of a text that is remembered is kept with it as a
+//! note: pieces are compared, not hashes, so no text gets the note of another one.
 
 use wire::lex::{Dialect, Token};
 use wire::text::Text;
@@ -22,15 +23,15 @@ const TEXT_MAX: usize = 1024;
 /// No more than this of a text tells its set.
 const HEAD_MAX: usize = 64;
 
-/// What was remembered of texts. Bounded: 1024 texts of up to 1 KiB.
+/// What was remembered of texts. Bounded: 1024 texts of up to 1 KiB, each with a note.
 #[derive(Debug)]
-pub struct Readings {
-    sets: Box<[Set]>,
+pub struct Readings<N = ()> {
+    sets: Box<[Set<N>]>,
 }
 
-#[derive(Debug, Default)]
-struct Set {
-    readings: [Option<Box<Reading>>; WAYS],
+#[derive(Debug)]
+struct Set<N> {
+    readings: [Option<Box<Reading<N>>>; WAYS],
     /// The head of the last text that was not among them.
     missed: u64,
     /// Which one goes next, unless it was of use since the last time.
@@ -38,7 +39,7 @@ struct Set {
 }
 
 #[derive(Debug)]
-struct Reading {
+struct Reading<N> {
     head: u64,
     dialect: Dialect,
     /// The pieces, one behind the other.
@@ -47,6 +48,7 @@ struct Reading {
     ends: Box<[(usize, Literal)]>,
     intent: Intent,
     is_used: bool,
+    note: Option<N>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,23 +57,48 @@ enum Literal {
     String,
 }
 
-impl Default for Readings {
+impl<N> Default for Readings<N> {
     fn default() -> Self {
         Self { sets: std::iter::repeat_with(Set::default).take(SETS).collect() }
     }
 }
 
-impl Readings {
+impl<N> Default for Set<N> {
+    fn default() -> Self {
+        Self { readings: [const { None }; WAYS], missed: 0, next: 0 }
+    }
+}
+
+impl<N> Readings<N> {
     /// The same as [`Intent::read`].
     pub fn read(&mut self, text: Text<'_>) -> Intent {
+        self.find(text, |known| known.intent, |new| new)
+    }
+
+    /// The same, and the note that is kept with the text, if it is remembered.
+    pub fn read_noted(&mut self, text: Text<'_>) -> (Intent, Option<N>)
+    where
+        N: Clone + Default,
+    {
+        let note = |known: &mut Reading<N>| known.note.get_or_insert_default().clone();
+        self.find(text, |known| (known.intent, Some(note(known))), |new| (new, None))
+    }
+
+    #[inline]
+    fn find<T>(
+        &mut self,
+        text: Text<'_>,
+        known: impl FnOnce(&mut Reading<N>) -> T,
+        new: impl FnOnce(Intent) -> T,
+    ) -> T {
         let head = head(text.bytes);
         let Some(set) = self.sets.get_mut(head as usize % SETS) else {
-            return Intent::read(text);
+            return new(Intent::read(text));
         };
         for reading in set.readings.iter_mut().flatten() {
             if reading.head == head && reading.dialect == text.dialect && reading.fits(text.bytes) {
                 reading.is_used = true;
-                return reading.intent;
+                return known(reading);
             }
         }
         let intent = Intent::read(text);
@@ -80,13 +107,13 @@ impl Readings {
         {
             set.put(reading);
         }
-        intent
+        new(intent)
     }
 }
 
-impl Set {
+impl<N> Set<N> {
     /// Takes the place of one that was of no use lately. If there is none, the others must be of use once more.
-    fn put(&mut self, reading: Reading) {
+    fn put(&mut self, reading: Reading<N>) {
         for _ in 0..WAYS {
             let Some(place) = self.readings.get_mut(self.next) else { break };
             self.next = (self.next + 1) % WAYS;
@@ -98,7 +125,7 @@ impl Set {
     }
 }
 
-impl Reading {
+impl<N> Reading<N> {
     fn new(head: u64, text: Text<'_>, intent: Intent) -> Option<Self> {
         let (mut tokens, dialect, text) = (text.tokens(), text.dialect, text.bytes);
         // A SET is judged by its values as well.
@@ -118,7 +145,7 @@ impl Reading {
         }
         pieces.extend_from_slice(&text[from..]);
         let (text, ends) = (pieces.into(), ends.into());
-        Some(Self { head, dialect, text, ends, intent, is_used: false })
+        Some(Self { head, dialect, text, ends, intent, is_used: false, note: None })
     }
 
     /// Whether a text has the same pieces.
@@ -181,7 +208,7 @@ mod tests {
     use wire::text::Lexed;
 
     fn remembered(texts: &[&str]) -> Readings {
-        let mut readings = Readings::default();
+        let mut readings = Readings::<()>::default();
         for text in texts {
             for _ in 0..2 {
                 readings.read(Lexed::default().text(text.as_bytes(), Dialect::default()));
@@ -260,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_text_is_remembered_when_it_comes_again() {
-        let mut readings = Readings::default();
+        let mut readings = Readings::<()>::default();
         readings.read(Lexed::default().text(b"SELECT 1", Dialect::default()));
         assert!(!is_known(&readings, "SELECT 1"));
         readings.read(Lexed::default().text(b"SELECT 2", Dialect::default()));
@@ -337,7 +364,7 @@ mod tests {
             random ^= random << 17;
             random as usize % n
         };
-        let mut readings = Readings::default();
+        let mut readings = Readings::<()>::default();
         let mut known = 0;
         for _ in 0..60_000 {
             let chosen: Vec<_> = (0..1 + below(7)).map(|_| PIECES[below(PIECES.len())]).collect();

@@ -180,6 +180,12 @@ impl Session {
         self.can_yield() && !self.is_told_by_backend()
     }
 
+    /// Whether it can go to another backend, and nothing is lost. It may have one that it need not keep: that was asked
+    /// for something.
+    pub fn can_leave_unseen(&self) -> bool {
+        self.can_do_without() && !self.is_told_by_backend()
+    }
+
     /// The backend was taken back.
     pub fn yield_backend(&mut self) {
         if self.has_messages_on_backend() {

@@ -19,7 +19,7 @@ pub enum Edit {
         find: Regex,
         with: Vec<u8>,
     },
-    /// Stands in a comment behind the first word.
+    /// Stands in a comment behind the first word and its hints.
     Comment(String),
     /// An optimizer hint behind the first word.
     Hint(String),
@@ -96,11 +96,18 @@ fn replaced(find: &Regex, with: &[u8], text: &[u8]) -> Result<Option<Vec<u8>>, U
     Ok(Some(out))
 }
 
-/// With something behind its first word.
+/// With something behind its first word, and behind the optimizer hints there: a server takes hints from no other place.
 fn inserted(part: &Part<'_>, what: &str) -> Option<Vec<u8>> {
     let at = (0..part.len()).find(|at| matches!(part.token(*at), Some(Token::Word(_))))?;
     let (_, end) = part.span(at)?;
-    let (before, behind) = part.bytes().split_at_checked(end)?;
+    let behind = part.bytes().get(end..)?;
+    let hints = behind.trim_ascii_start().strip_prefix(b"/*+");
+    let rest = hints.and_then(|hints| {
+        let end = hints.windows(2).position(|it| it == b"*/")?;
+        hints.get(end + 2..)
+    });
+    let (before, behind) =
+        part.bytes().split_at_checked(part.bytes().len() - rest.unwrap_or(behind).len())?;
     Some([before, what.as_bytes(), behind].concat())
 }
 
@@ -177,6 +184,8 @@ mod tests {
             (&hint, "SHOW TABLES", None),
             (&comment, "SELECT 1", Some("SELECT /* app=billing */ 1")),
             (&comment, "COMMIT", Some("COMMIT /* app=billing */")),
+            (&comment, "SELECT /*+ X */ 1", Some("SELECT /*+ X */ /* app=billing */ 1")),
+            (&comment, "SELECT /* c */ 1", Some("SELECT /* app=billing */ /* c */ 1")),
             (&comment, "'a'", None),
         ] {
             assert_eq!(edited(edit, text).expect("it fits").as_deref(), want, "{text}");

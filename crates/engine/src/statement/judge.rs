@@ -1,16 +1,22 @@
 //! What rules say of a statement, remembered: one for each worker.
 //!
-//! Sessions whose fixed questions are answered alike have one *view*. For a view and a digest it is remembered which
-//! rules can be hit at all, and, where none of them asks for the moment, which are. So a known statement costs two
-//! look-ups, however many rules there are. Invariants: memory is bounded; what is remembered is forgotten when other
-//! rules are in force; no client can choose where in a table its statement lies.
+//! Sessions whose fixed questions are answered alike have one *view*. For a view and a form of statements it is
+//! remembered which rules can be hit at all, and, where none of them asks for the moment, which are: with the text, where
+//! that is remembered anyway ([`crate::intent::Readings`], [`crate::source::Source`]), and here for all others. So a
+//! known statement costs a comparison of two numbers, however many rules there are. Invariants: memory is bounded; what
+//! is remembered is forgotten when other rules are in force; what is found here is found by a hash with a secret, over
+//! all that rules read of a text: no client can choose where in a table its statement lies, or make one that is taken
+//! for another.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use wire::lex::Token;
 use wire::text::Text;
 
 use super::part::{Part, parts};
@@ -24,13 +30,27 @@ use crate::numbers::NumberMap;
 pub struct Judge {
     rules: Arc<Rules>,
     secret: (u64, u64),
+    /// The secret that texts are hashed with.
+    texts: RandomState,
     /// By a hash.
     profiles: NumberMap<u64, Profile>,
-    views: HashMap<Box<[Truth]>, u32>,
-    programs: NumberMap<u64, (Known, Program)>,
+    views: HashMap<Rc<[Truth]>, View>,
+    answers: NumberMap<u64, Rc<[Truth]>>,
+    /// Views with lower numbers are those of other rules, or forgotten.
+    oldest: u64,
+    programs: NumberMap<u64, Program>,
     /// Of all programs together.
     steps: usize,
+    /// Memory for what is hashed.
+    hashed: Vec<u8>,
 }
+
+/// Sessions of which rules know the same. Of all judges in a process, no two views have the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View(u64);
+
+/// The next one's number.
+static VIEWS: AtomicU64 = AtomicU64::new(1);
 
 /// A session that was seen.
 #[derive(Debug)]
@@ -40,32 +60,62 @@ struct Profile {
     address: Option<IpAddr>,
     listener: Box<[u8]>,
     program: Box<[u8]>,
-    view: u32,
-    answers: Rc<[Truth]>,
+    view: View,
 }
 
-/// What a decision is remembered by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
-    view: u32,
-    /// Where rules begin.
-    label: Option<usize>,
-    digest: u64,
-    /// Between which of its tokens there is something, if rules ask.
-    spelling: u64,
-}
-
-/// What is known of a digest in a view.
+/// What is known of statements of one form in a view.
 #[derive(Clone, Debug)]
 enum Program {
     /// These rules are hit.
     Fixed(Rc<[usize]>),
-    /// These may be, depending on the moment. With the answers that depend on the digest.
+    /// These may be, depending on the moment. With the answers that depend on the form.
     Open(Rc<[usize]>, Rc<[Truth]>),
     /// It is more than one statement.
     Several,
     /// It cannot be read.
     Unreadable,
+}
+
+/// What rules say of the statements of one form, in the views that they came in last. Kept with what is remembered of
+/// the form. Two forms are one if nothing that rules read tells them apart but the values of plain literals.
+#[derive(Debug, Default)]
+pub struct Decisions(RefCell<Vec<(View, Program)>>);
+
+/// As many views have a decision each.
+const DECISIONS_MAX: usize = 8;
+
+/// A longer list of rules is not kept so often.
+const DECISION_MAX: usize = 64;
+
+impl Decisions {
+    /// Whether it is known that rules say nothing in this view, unless an earlier statement had them begin elsewhere.
+    #[inline]
+    pub fn are_silent(&self, view: View) -> bool {
+        let decisions = self.0.borrow();
+        let known = decisions.iter().find(|(known, _)| *known == view);
+        known.is_some_and(|(_, program)| matches!(program, Program::Fixed(hit) if hit.is_empty()))
+    }
+
+    fn get(&self, view: View) -> Option<Program> {
+        let decisions = self.0.borrow();
+        decisions.iter().find(|(known, _)| *known == view).map(|(_, program)| program.clone())
+    }
+
+    fn put(&self, view: View, program: &Program) {
+        let fits = match program {
+            Program::Fixed(hit) => hit.len() <= DECISION_MAX,
+            Program::Open(open, _) => open.len() <= DECISION_MAX,
+            Program::Several | Program::Unreadable => false,
+        };
+        if !fits {
+            return;
+        }
+        let mut decisions = self.0.borrow_mut();
+        if decisions.len() >= DECISIONS_MAX {
+            decisions.remove(0);
+        }
+        decisions.push((view, program.clone()));
+    }
 }
 
 /// What rules say of a text.
@@ -80,9 +130,14 @@ pub enum Ruling {
 }
 
 const PROFILES_MAX: usize = 4096;
+const VIEWS_MAX: usize = 4096;
 const PROGRAMS_MAX: usize = 16 << 10;
 /// Rules that may be hit, of all that is remembered.
 const STEPS_MAX: usize = 1 << 20;
+/// Something stands before a token.
+const GAP: u8 = 0x80;
+/// So much of a text is hashed at once.
+const HASHED_MAX: usize = 4096;
 
 impl Judge {
     pub fn new(rules: Arc<Rules>) -> Self {
@@ -91,15 +146,25 @@ impl Judge {
         Self {
             rules,
             secret,
+            texts: RandomState::new(),
             profiles: NumberMap::default(),
             views: HashMap::new(),
+            answers: NumberMap::default(),
+            oldest: VIEWS.load(Relaxed),
             programs: NumberMap::default(),
             steps: 0,
+            hashed: Vec::new(),
         }
     }
 
     pub const fn rules(&self) -> &Arc<Rules> {
         &self.rules
+    }
+
+    /// Whether a view that this one has told is still one.
+    #[inline]
+    pub const fn knows(&self, view: View) -> bool {
+        self.oldest <= view.0
     }
 
     /// What rules say of a text with this digest. `text`: nothing, if not all of it is there.
@@ -110,14 +175,36 @@ impl Judge {
         text: Option<Text<'_>>,
         moment: &Moment<'_>,
     ) -> Ruling {
-        let (view, answers) = self.view(session);
-        let Some(text) = text else { return unreadable(&self.rules, &answers, moment) };
+        let view = self.view(session);
+        self.judge_in(view, digest, text, None, moment)
+    }
+
+    /// The same for a session of this view. `decisions`: what is known of statements of its form.
+    pub fn judge_in(
+        &mut self,
+        view: View,
+        digest: Digest,
+        text: Option<Text<'_>>,
+        decisions: Option<&Decisions>,
+        moment: &Moment<'_>,
+    ) -> Ruling {
         let label = self.rules.begins_at(moment);
-        // Expressions see where blanks are, digests do not.
-        let spelling =
-            if self.rules.digests.questions.is_empty() { 0 } else { self.spelling(text) };
-        let known = Known { view, label, digest: digest.hash(), spelling };
-        let program = self.program(known, &answers, text);
+        let decisions = decisions.filter(|_| label.is_none());
+        let known = decisions.and_then(|decisions| decisions.get(view));
+        if let Some(Program::Fixed(hit)) = known {
+            return if hit.is_empty() { Ruling::Silent } else { Ruling::One(hit) };
+        }
+        // Of a view that is not known any more, nothing is sure.
+        let answers = self.answers.get(&view.0).cloned().unwrap_or_default();
+        let Some(text) = text else { return unreadable(&self.rules, &answers, moment) };
+        let program = match known {
+            Some(program) => program,
+            None => {
+                let program = self.program((view, label), &answers, digest, text);
+                decisions.inspect(|decisions| decisions.put(view, &program));
+                program
+            }
+        };
         let rules = &self.rules;
         match program {
             Program::Fixed(hit) if hit.is_empty() => Ruling::Silent,
@@ -146,7 +233,7 @@ impl Judge {
     }
 
     /// What is the same for all statements of a session.
-    fn view(&mut self, session: &SessionFacts<'_>) -> (u32, Rc<[Truth]>) {
+    pub fn view(&mut self, session: &SessionFacts<'_>) -> View {
         let hash = self.hash(session);
         let is_same = |known: &&Profile| {
             *known.user == *session.user
@@ -156,15 +243,13 @@ impl Judge {
                 && *known.program == *session.program
         };
         if let Some(known) = self.profiles.get(&hash).filter(is_same) {
-            return (known.view, Rc::clone(&known.answers));
+            return known.view;
         }
         if self.profiles.len() >= PROFILES_MAX {
-            self.forget();
+            self.profiles.clear();
         }
-        let answers = self.rules.ask_session(session);
-        let next = self.views.len() as u32;
-        let view = *self.views.entry(answers.clone()).or_insert(next);
-        let answers: Rc<[Truth]> = answers.into();
+        let answers: Rc<[Truth]> = self.rules.ask_session(session).into();
+        let view = self.view_of(answers);
         let profile = Profile {
             user: session.user.into(),
             schema: session.schema.map(Into::into),
@@ -172,23 +257,37 @@ impl Judge {
             listener: session.listener.into(),
             program: session.program.into(),
             view,
-            answers: Rc::clone(&answers),
         };
         self.profiles.insert(hash, profile);
-        (view, answers)
+        view
+    }
+
+    fn view_of(&mut self, answers: Rc<[Truth]>) -> View {
+        if let Some(view) = self.views.get(&answers) {
+            return *view;
+        }
+        if self.views.len() >= VIEWS_MAX {
+            self.forget();
+        }
+        let view = View(VIEWS.fetch_add(1, Relaxed));
+        self.views.insert(Rc::clone(&answers), view);
+        self.answers.insert(view.0, answers);
+        view
     }
 
     /// What is known of such a statement, by now.
-    fn program(&mut self, known: Known, answers: &[Truth], text: Text<'_>) -> Program {
-        let Known { view, label, digest, spelling } = known;
-        let place = label.map_or(0, |label| label as u64 + 1);
-        let key = self.fold(self.fold(self.fold(u64::from(view), digest), place), spelling);
-        if let Some((of, program)) = self.programs.get(&key)
-            && *of == known
-        {
+    fn program(
+        &mut self,
+        (view, label): (View, Option<usize>),
+        answers: &[Truth],
+        digest: Digest,
+        text: Text<'_>,
+    ) -> Program {
+        let key = self.key(view, label, text);
+        if let Some(program) = self.programs.get(&key) {
             return program.clone();
         }
-        let program = self.make(label, answers, digest, text);
+        let program = self.make(label, answers, digest.hash(), text);
         if self.programs.len() >= PROGRAMS_MAX || self.steps >= STEPS_MAX {
             (self.programs, self.steps) = (NumberMap::default(), 0);
         }
@@ -197,23 +296,65 @@ impl Judge {
             Program::Open(open, answers) => open.len() + answers.len(),
             Program::Several | Program::Unreadable => 0,
         };
-        self.programs.insert(key, (known, program.clone()));
+        self.programs.insert(key, program.clone());
         program
     }
 
-    /// Tells apart statements of one digest that differ in where blanks or comments are.
-    fn spelling(&self, text: Text<'_>) -> u64 {
+    /// What a decision is found by: a hash, which no client can foresee, of all that it depends on. Of a text, that are
+    /// its tokens but for the values of literals and the names of variables; where strings may name tables (under
+    /// `ANSI_QUOTES`), those as well; and where blanks are, if expressions see them.
+    fn key(&mut self, view: View, label: Option<usize>, text: Text<'_>) -> u64 {
+        let has_expressions = !self.rules.digests.questions.is_empty();
+        let names =
+            |start: usize| self.rules.asks_for_tables && text.bytes.get(start) == Some(&b'"');
         let tokens = text.tokens();
-        let (mut hash, mut gaps, mut end) = (0, 0_u64, 0);
-        for at in 0..tokens.len() {
+        let mut hasher = self.texts.build_hasher();
+        hasher.write_u64(view.0);
+        hasher.write_u64(label.map_or(0, |label| label as u64 + 1));
+        let (mut out, mut end) = (std::mem::take(&mut self.hashed), 0);
+        out.clear();
+        out.extend([u8::from(tokens.is_cut()), u8::from(tokens.saw_executable_comment())]);
+        let is_literal = |at: usize| match tokens.token(at) {
+            Some(Token::Number(_)) => true,
+            Some(Token::String(_)) => !names(tokens.span_of(at).unwrap_or_default().0),
+            _ => false,
+        };
+        let mut at = 0;
+        while let Some(token) = tokens.token(at) {
             let (start, behind) = tokens.span_of(at).unwrap_or_default();
-            gaps = gaps << 1 | u64::from(start > end && at > 0);
-            end = behind;
-            if at % 64 == 63 {
-                (hash, gaps) = (self.fold(hash, gaps), 0);
+            let gap = if has_expressions && start > end && at > 0 { GAP } else { 0 };
+            let (kind, body): (u8, &[u8]) = match token {
+                Token::String(name) if names(start) => (1, name),
+                Token::String(_) => (2, b""),
+                Token::Number(_) => (3, b""),
+                Token::Symbol(_) => (4, text.bytes.get(start..behind).unwrap_or_default()),
+                Token::Word(word) => (5, word),
+                Token::Quoted(name) => (6, name),
+                Token::SystemVariable(name) => (7, name),
+                Token::UserVariable(_) => (8, b""),
+                Token::Assign => (9, b""),
+                Token::Unfinished => (10, b""),
+            };
+            out.push(kind | gap);
+            if !matches!(kind, 2 | 3 | 8..) {
+                out.extend(u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
+                out.extend_from_slice(body);
+            }
+            if out.len() >= HASHED_MAX {
+                hasher.write(&out);
+                out.clear();
+            }
+            // A list of literals counts as one, however long it is.
+            let is_first = is_literal(at);
+            (at, end) = (at + 1, behind);
+            while is_first && tokens.token(at) == Some(Token::Symbol(b',')) && is_literal(at + 1) {
+                end = tokens.span_of(at + 1).unwrap_or_default().1;
+                at += 2;
             }
         }
-        self.fold(hash, gaps)
+        hasher.write(&out);
+        self.hashed = out;
+        hasher.finish()
     }
 
     fn make(
@@ -251,16 +392,18 @@ impl Judge {
             open.push(at);
         }
         match is_fixed {
-            true => {
-                Program::Fixed(rules.walk(label, open.iter().copied(), |_, _| Truth::Yes).into())
-            }
+            true => Program::Fixed(
+                rules.walk(label, false, open.iter().copied(), |_, _| Truth::Yes).into(),
+            ),
             false => Program::Open(open.into(), of_digest.into()),
         }
     }
 
     fn forget(&mut self) {
+        self.oldest = VIEWS.load(Relaxed);
         self.profiles.clear();
         self.views.clear();
+        self.answers.clear();
         (self.programs, self.steps) = (NumberMap::default(), 0);
     }
 
@@ -296,7 +439,9 @@ impl Judge {
 
 fn walk(rules: &Rules, of: impl Iterator<Item = usize>, asked: &Asked<'_>) -> Vec<usize> {
     let label = rules.begins_at(asked.moment);
-    rules.walk(label, of, |_, ready| ready.judge(&mut |question| asked.answer(question)))
+    rules.walk(label, asked.moment.is_prepared, of, |_, ready| {
+        ready.judge(&mut |question| asked.answer(question))
+    })
 }
 
 fn unreadable(rules: &Rules, answers: &[Truth], moment: &Moment<'_>) -> Ruling {

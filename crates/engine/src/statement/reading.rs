@@ -3,9 +3,10 @@
 use std::cell::OnceCell;
 
 use wire::lex::Token;
+use wire::text::Text;
 
 use super::kind::StatementKind;
-use super::part::Part;
+use super::part::{Part, parts};
 use super::rule::{Condition, DigestPattern};
 use super::rules::{Moment, Question, ReadsOf, Rules, SessionFacts, Truth};
 use super::tables::NamedTables;
@@ -13,7 +14,7 @@ use super::tags::has_tag;
 use super::window::Zone;
 
 /// A text with `?` for each literal is read up to this length.
-const DIGEST_TEXT_MAX: usize = 64 << 10;
+pub(super) const DIGEST_TEXT_MAX: usize = 64 << 10;
 
 impl Rules {
     /// The answers that are the same for all statements of a session; the others are open.
@@ -61,12 +62,17 @@ impl Rules {
                     if is_any { Truth::Yes } else { open_if(named.is_cut) }
                 }
                 Condition::MayFit(template) => Truth::of(template.may_fit(part)),
-                Condition::Digest(wanted) => Truth::of(wanted.iter().any(|it| match it {
-                    DigestPattern::Number(number) => *number == digest,
-                    DigestPattern::Text(text) => {
-                        text.as_bytes() == own.get_or_init(|| comparable(part)).as_slice()
-                    }
-                })),
+                Condition::Digest(wanted) => {
+                    let own = || own.get_or_init(|| comparable(part)).as_slice();
+                    let is_it = |it: &DigestPattern| match it {
+                        DigestPattern::Number(number) if *number == digest => {
+                            self.numbered.is_it(digest, own())
+                        }
+                        DigestPattern::Number(_) => Truth::No,
+                        DigestPattern::Text(text) => Truth::of(text.as_bytes() == own()),
+                    };
+                    wanted.iter().map(is_it).max().unwrap_or(Truth::No)
+                }
                 _ => continue,
             };
         }
@@ -164,6 +170,13 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// The first statement of a text, with `?` for each literal. Nothing, if it cannot be read.
+pub fn without_literals(text: Text<'_>) -> String {
+    let all = parts(text).unwrap_or_default();
+    let text = all.first().map(|part| digest_text(part).0).unwrap_or_default();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// A statement's text with `?` for each literal, each value to be bound and each list of them, `@?` for each variable of
 /// its session, and whether there is more of it.
 pub(super) fn digest_text(part: &Part<'_>) -> (Vec<u8>, bool) {
@@ -173,7 +186,7 @@ pub(super) fn digest_text(part: &Part<'_>) -> (Vec<u8>, bool) {
         let has_gap = start > end && !out.is_empty();
         end = next_end;
         let is_literal = is_value(token);
-        if after_literal && (is_literal || token == Token::Symbol(b',')) {
+        if after_literal && (is_literal || goes_on(part, at, token)) {
             continue;
         }
         after_literal = is_literal;
@@ -198,13 +211,18 @@ const fn is_value(token: Token<'_>) -> bool {
     matches!(token, Token::String(_) | Token::Number(_) | Token::Symbol(b'?'))
 }
 
+/// Whether this is the comma between two literals of a list.
+fn goes_on(part: &Part<'_>, at: usize, token: Token<'_>) -> bool {
+    token == Token::Symbol(b',') && part.token(at + 1).is_some_and(is_value)
+}
+
 /// The same with one space between two tokens and all words in capitals, so that texts can be compared.
 pub fn comparable(part: &Part<'_>) -> Vec<u8> {
     let (mut out, mut after_literal) = (Vec::new(), false);
     for at in 0..part.len() {
         let (Some(token), Some((start, end))) = (part.token(at), part.span(at)) else { break };
         let is_literal = is_value(token);
-        if after_literal && (is_literal || token == Token::Symbol(b',')) {
+        if after_literal && (is_literal || goes_on(part, at, token)) {
             continue;
         }
         after_literal = is_literal;

@@ -11,6 +11,8 @@ use super::firewall::FirewallMode;
 use super::kind::StatementKind;
 use super::template::Template;
 use super::window::TimeWindow;
+use crate::mirror::fit::MirrorTakes;
+use crate::mirror::line::LineBounds;
 use wire::like::NamePattern;
 
 /// A rule.
@@ -160,6 +162,63 @@ pub struct RuleActs {
     pub retries: Option<u32>,
     /// Where rules begin for the client's next statements.
     pub next: Option<Next>,
+    /// For how long its reply is kept.
+    pub cache: Option<RuleCache>,
+    /// A copy of it runs in another cluster.
+    pub mirror: Option<RuleMirror>,
+}
+
+/// How a reply is kept for clients that ask the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleCache {
+    /// For so long it is as good as a new one.
+    pub keep: Duration,
+    /// So much longer others get it while one client's statement fetches a new one.
+    pub stale: Duration,
+    /// Long replies are kept as well.
+    pub is_large: bool,
+}
+
+/// Where copies of statements run whose replies are compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleMirror {
+    pub cluster: String,
+    /// Statements that change rows are mirrored as well.
+    pub writes: bool,
+    /// So many run at once.
+    pub at_once: u32,
+    /// So many wait.
+    pub queue: u32,
+    /// Memory of those that are held.
+    pub memory: u64,
+    /// How long one may take, its wait among it.
+    pub within: Duration,
+}
+
+impl RuleMirror {
+    /// What holds where a configuration says nothing else.
+    pub const fn into(cluster: String) -> Self {
+        Self {
+            cluster,
+            writes: false,
+            at_once: 4,
+            queue: 100,
+            memory: 16 << 20,
+            within: Duration::from_secs(5),
+        }
+    }
+
+    pub const fn takes(&self) -> MirrorTakes {
+        if self.writes { MirrorTakes::ReadsAndWrites } else { MirrorTakes::Reads }
+    }
+
+    pub const fn bounds(&self) -> LineBounds {
+        LineBounds {
+            at_once: self.at_once as usize,
+            queue: self.queue as usize,
+            within: self.within,
+        }
+    }
 }
 
 /// Where rules begin for a client's next statements, until a rule says otherwise.
@@ -331,6 +390,8 @@ impl RuleActs {
             ("connection", self.connection.is_some()),
             ("retries", self.retries.is_some()),
             ("next", self.next.is_some()),
+            ("cache", self.cache.is_some()),
+            ("mirror", self.mirror.is_some()),
         ];
         acts.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
     }

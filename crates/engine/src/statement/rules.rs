@@ -14,9 +14,11 @@ use super::edit::Edit;
 use super::expressions::Expressions;
 pub use super::expressions::expression;
 use super::firewall::{Firewall, FirewallMode};
+use super::numbered::NumberedForms;
 use super::room::RuleRoom;
-use super::rule::{Condition, Rule, RuleRate, RuleRole, Then};
+use super::rule::{Condition, DigestPattern, Rule, RuleRate, RuleRole, Then};
 use super::window::WeekMinute;
+use crate::mirror::MirrorState;
 
 /// The rules of a configuration.
 #[derive(Debug)]
@@ -32,6 +34,9 @@ pub struct Rules {
     pub(super) found_by: Vec<Vec<usize>>,
     pub(super) not_found: Vec<usize>,
     asks: Vec<RuleAsks>,
+    pub(super) asks_for_tables: bool,
+    /// What is known of the statements that rules name by a number.
+    pub(super) numbered: Arc<NumberedForms>,
     /// By their numbers.
     labels: Vec<String>,
     since: Instant,
@@ -73,8 +78,11 @@ pub struct ReadyRule {
     pub(super) conditions: Vec<(&'static str, Node)>,
     pub(super) label: Option<usize>,
     pub(super) leads: Leads,
-    /// Counts what matches otherwise, where only a share is taken.
-    turns: AtomicU64,
+    /// What its mirror has done, if it has one.
+    pub mirror: Option<Arc<MirrorState>>,
+    /// Counts what matches otherwise, where only a share is taken: what runs, and what is prepared. Counted together, a
+    /// client that prepares each statement and executes it once would always have its share in one of the two.
+    turns: [AtomicU64; 2],
 }
 
 /// Where a rule goes on.
@@ -156,6 +164,8 @@ pub struct Moment<'a> {
     pub role: RuleRole,
     /// The label at which the client's earlier statements have had rules begin.
     pub label: Option<&'a str>,
+    /// It is prepared, and does not run yet.
+    pub is_prepared: bool,
 }
 
 impl Rules {
@@ -203,7 +213,8 @@ impl Rules {
                 conditions,
                 label: rule.label.as_ref().map(&mut label_of),
                 leads,
-                turns: AtomicU64::new(0),
+                mirror: mirror(rule, before),
+                turns: Default::default(),
             });
         }
         let digests = Search::of(&questions, |asks| match asks {
@@ -221,6 +232,8 @@ impl Rules {
             it.reads == ReadsOf::Digest && !matches!(it.asks, Condition::DigestMatches(_))
         });
         let others = asked.map(|(at, _)| at).collect();
+        let asks_for_tables = questions.iter().any(|it| matches!(it.asks, Condition::Table(_)));
+        let numbered = numbered_of(&questions, earlier);
         Ok(Self {
             rules: ready,
             questions,
@@ -230,6 +243,8 @@ impl Rules {
             found_by,
             not_found,
             asks,
+            asks_for_tables,
+            numbered,
             labels,
             since,
         })
@@ -246,6 +261,8 @@ impl Rules {
             found_by: Vec::new(),
             not_found: Vec::new(),
             asks: Vec::new(),
+            asks_for_tables: false,
+            numbered: Arc::default(),
             labels: Vec::new(),
             since: now,
         }
@@ -269,6 +286,11 @@ impl Rules {
             .min()
     }
 
+    /// Whether any rule has replies kept.
+    pub fn cache(&self) -> bool {
+        self.rules.iter().any(|it| !it.rule.off && it.rule.acts.cache.is_some())
+    }
+
     /// A rule by its place.
     pub fn get(&self, at: usize) -> Option<&ReadyRule> {
         self.rules.get(at)
@@ -276,6 +298,17 @@ impl Rules {
 
     pub fn iter(&self) -> impl Iterator<Item = &ReadyRule> {
         self.rules.iter()
+    }
+
+    /// What mirrors have that these rules have no more.
+    pub fn mirrors_beyond<'r>(&'r self, now: &Self) -> impl Iterator<Item = &'r Arc<MirrorState>> {
+        let stays = |it: &Arc<MirrorState>| {
+            now.rules
+                .iter()
+                .filter_map(|ready| ready.mirror.as_ref())
+                .any(|kept| Arc::ptr_eq(kept, it))
+        };
+        self.rules.iter().filter_map(|ready| ready.mirror.as_ref()).filter(move |it| !stays(it))
     }
 
     fn named(&self, name: &str) -> Option<&ReadyRule> {
@@ -306,6 +339,7 @@ impl Rules {
     pub(super) fn walk(
         &self,
         mut label: Option<usize>,
+        is_prepared: bool,
         rules: impl Iterator<Item = usize>,
         mut judge: impl FnMut(usize, &ReadyRule) -> Truth,
     ) -> Vec<usize> {
@@ -320,7 +354,7 @@ impl Rules {
                 Truth::Unsure => ready.rule.acts.refuses(),
                 Truth::No => false,
             };
-            if !is_hit || !ready.takes_turn() {
+            if !is_hit || !ready.takes_turn(is_prepared) {
                 continue;
             }
             hit.push(at);
@@ -334,6 +368,18 @@ impl Rules {
     }
 }
 
+/// What is known of the statements that these questions name by a number.
+fn numbered_of(questions: &[Question], earlier: Option<&Rules>) -> Arc<NumberedForms> {
+    let numbered = earlier.map(|it| Arc::clone(&it.numbered)).unwrap_or_default();
+    numbered.retain(|number| {
+        questions.iter().any(|it| match &it.asks {
+            Condition::Digest(named) => named.contains(&DigestPattern::Number(number)),
+            _ => false,
+        })
+    });
+    numbered
+}
+
 impl ReadyRule {
     /// Whether one more statement may run now, of those with this key.
     pub fn take(&self, rate: &RuleRate, key: &[u8], now: Instant) -> bool {
@@ -341,9 +387,9 @@ impl ReadyRule {
     }
 
     /// Whether this one is of the share that is taken: of so many in a row, always the same number is.
-    fn takes_turn(&self) -> bool {
+    fn takes_turn(&self, is_prepared: bool) -> bool {
         let Some(share) = self.rule.share else { return true };
-        let turn = self.turns.fetch_add(1, Relaxed) as f64;
+        let turn = self.turns[usize::from(is_prepared)].fetch_add(1, Relaxed) as f64;
         ((turn + 1.0) * share).floor() > (turn * share).floor()
     }
 
@@ -458,6 +504,16 @@ impl Search {
         }
         (found_by, others)
     }
+}
+
+/// What a mirror has done so far, if it is one into the same cluster as before.
+fn mirror(rule: &Rule, before: Option<&ReadyRule>) -> Option<Arc<MirrorState>> {
+    let mirror = rule.acts.mirror.as_ref().filter(|_| !rule.off)?;
+    let is_same = |it: &&ReadyRule| {
+        it.rule.acts.mirror.as_ref().is_some_and(|before| before.cluster == mirror.cluster)
+    };
+    let kept = before.filter(is_same).and_then(|it| it.mirror.as_ref());
+    Some(kept.map(Arc::clone).unwrap_or_default())
 }
 
 fn edits(rule: &Rule) -> Result<Vec<Edit>, String> {

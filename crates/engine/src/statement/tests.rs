@@ -1,5 +1,8 @@
 //! Rules as a whole: what is hit, what is remembered, and what is not.
 
+mod forged;
+
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,7 +10,7 @@ use proptest::prelude::*;
 use wire::lex::Dialect;
 use wire::text::Lexed;
 
-use super::judge::{Judge, Ruling};
+use super::judge::{Decisions, Judge, Ruling};
 use super::kind::StatementKind;
 use super::part::parts;
 use super::reading::comparable;
@@ -15,7 +18,7 @@ use super::rule::*;
 use super::rules::{Moment, Rules, SessionFacts, expression};
 use super::template::Template;
 use super::window::{TimeWindow, WeekMinute};
-use crate::intent::Digest;
+use crate::intent::{Digest, Readings};
 use wire::like::{NameCase, NamePattern};
 
 fn name(text: &str) -> Vec<NamePattern> {
@@ -74,11 +77,34 @@ fn hit(
 ) -> Vec<Vec<usize>> {
     let lexed = Lexed::default();
     let text = lexed.text(text.as_bytes(), Dialect::default());
-    match judge.judge(session, Digest::of(text), Some(text), moment) {
+    places(judge.judge(session, Digest::of(text), Some(text), moment))
+}
+
+fn places(ruling: Ruling) -> Vec<Vec<usize>> {
+    match ruling {
         Ruling::Silent => Vec::new(),
         Ruling::One(hit) => vec![hit.to_vec()],
         Ruling::Several(hit) => hit.iter().map(|hit| hit.to_vec()).collect(),
     }
+}
+
+/// The same, as a worker finds it: what it remembers of a text bears what rules have said of that.
+fn hit_on_the_road(
+    judge: &mut Judge,
+    readings: &mut Readings<Rc<Decisions>>,
+    session: &SessionFacts<'_>,
+    text: &str,
+    moment: &Moment<'_>,
+) -> Vec<Vec<usize>> {
+    let lexed = Lexed::default();
+    let text = lexed.text(text.as_bytes(), Dialect::default());
+    let (intent, decisions) = readings.read_noted(text);
+    let view = judge.view(session);
+    assert!(judge.knows(view));
+    let is_silent = decisions.as_ref().is_some_and(|it| it.are_silent(view));
+    let ruling = judge.judge_in(view, intent.digest, Some(text), decisions.as_deref(), moment);
+    assert!(!is_silent || moment.label.is_some() || ruling == Ruling::Silent);
+    places(ruling)
 }
 
 #[test]
@@ -90,6 +116,7 @@ fn conditions_match_what_they_name() {
         cluster: Some("archive"),
         role: RuleRole::Reader,
         label: None,
+        ..Moment::default()
     };
     let window = |text| Condition::Time(vec![TimeWindow::read(text).expect("a time")]);
     let network = RuleNetwork { address: "10.0.0.0".parse().expect("an address"), bits: 8 };
@@ -339,7 +366,7 @@ proptest! {
     #[test]
     fn memory_changes_no_answer(
         all in prop::collection::vec((prop::collection::vec(any_condition(), 0..3), 0..5_usize, 0..3_usize), 1..6),
-        asked in prop::collection::vec((0..2_usize, 0..2_usize, 0..12_usize, any::<bool>()), 1..24),
+        asked in prop::collection::vec((0..2_usize, 0..2_usize, 0..16_usize, any::<bool>()), 1..48),
     ) {
         let rules: Vec<_> = all.iter().enumerate().map(|(at, (conditions, then, label))| {
             let rule = Rule {
@@ -349,11 +376,13 @@ proptest! {
             };
             if *then == 4 { refusing(rule) } else { rule }
         }).collect();
-        let mut judge = judge(&rules);
+        let (mut judge, mut on_the_road) = (judge(&rules), judge(&rules));
+        let mut readings = Readings::default();
         let texts = [
             "SELECT 1 FROM t", "select 7 from shop.t", "DELETE FROM u", "SELECT 2", "SELECT 'from t'",
             "SELECT 1 FROM t; DELETE FROM u", "SELECT 'no end", "", "SELECT 1 FROM t WHERE x=7", "SELECT 1 FROM t WHERE x = 7",
-            "SELECT 1 FROM t WHERE x /**/ =7", "select 1 from t where x=8",
+            "SELECT 1 FROM t WHERE x /**/ =7", "select 1 from t where x=8", "SELECT 1 FROM \"t\"", "SELECT 1 FROM \"u\"",
+            "SELECT 1 u FROM v", "SELECT 1, u FROM v",
         ];
         for (user, schema, text, in_transaction) in asked {
             let session = SessionFacts {
@@ -371,7 +400,59 @@ proptest! {
             if wanted.iter().all(Vec::is_empty) {
                 wanted.clear();
             }
+            let found = hit_on_the_road(&mut on_the_road, &mut readings, &session, texts[text], &moment);
+            prop_assert_eq!(&found, &wanted);
             prop_assert_eq!(hit(&mut judge, &session, texts[text], &moment), wanted);
         }
     }
+}
+
+#[test]
+fn shares_of_what_runs_and_of_what_is_prepared_are_taken_apart() {
+    let rule = Rule { name: "a".to_owned(), share: Some(0.5), ..Rule::default() };
+    let rules = Arc::new(Rules::new(&[rule], None, Instant::now()).expect("rules"));
+    let mut judge = Judge::new(Arc::clone(&rules));
+    let lexed = Lexed::default();
+    let text = lexed.text(b"SELECT 1", Dialect::default());
+    let mut is_hit = |is_prepared| {
+        let moment = Moment { is_prepared, ..Moment::default() };
+        let digest = Digest::of(text);
+        judge.judge(&SessionFacts::default(), digest, Some(text), &moment) != Ruling::Silent
+    };
+    // A client that prepares each statement and executes it once.
+    let hits: Vec<_> = (0..4).map(|_| (is_hit(true), is_hit(false))).collect();
+    assert_eq!(hits, [(false, false), (true, true), (false, false), (true, true)]);
+}
+
+#[test]
+fn what_a_mirror_has_done_stays_while_it_leads_into_the_same_cluster() {
+    let rule = |name: &str, cluster: &str, off| {
+        let mut rule = Rule { name: name.to_owned(), off, ..Rule::default() };
+        rule.acts.mirror = Some(RuleMirror::into(cluster.to_owned()));
+        rule
+    };
+    let now = Instant::now();
+    let all =
+        |rules: &[Rule], earlier: Option<&Rules>| Rules::new(rules, earlier, now).expect("rules");
+    let before = all(
+        &[
+            rule("a", "x", false),
+            rule("b", "x", false),
+            rule("c", "x", false),
+            rule("d", "x", true),
+        ],
+        None,
+    );
+    let state = |rules: &Rules, at: usize| rules.get(at).and_then(|it| it.mirror.clone());
+    assert!(state(&before, 3).is_none(), "it is not enabled");
+    let mut wider = rule("a", "x", false);
+    wider.acts.mirror.as_mut().expect("a mirror").at_once = 9;
+    let after = all(&[wider, rule("b", "y", false), Rule::default()], Some(&before));
+    let is_same = |at: usize| match (state(&before, at), state(&after, at)) {
+        (Some(one), Some(other)) => Arc::ptr_eq(&one, &other),
+        _ => false,
+    };
+    assert_eq!((is_same(0), is_same(1)), (true, false));
+    assert_eq!(before.mirrors_beyond(&after).count(), 2);
+    assert_eq!(after.mirrors_beyond(&before).count(), 1);
 }

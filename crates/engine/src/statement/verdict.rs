@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::rule::{RuleActs, RuleConnection, RuleLog};
+use super::rule::{RuleActs, RuleCache, RuleConnection, RuleLog};
 use super::rules::{ReadyRule, Rules};
 
 /// The rules that a statement, or all statements of a text, hit.
@@ -65,6 +65,11 @@ impl<'r> RuleHits<'r> {
 
     pub fn connection(self) -> Option<RuleConnection> {
         self.last(|acts| acts.connection).map(|(connection, _)| connection)
+    }
+
+    /// For how long its reply is kept.
+    pub fn cache(self) -> Option<RuleCache> {
+        self.last(|acts| acts.cache).map(|(cache, _)| cache)
     }
 
     /// The label at which the client's next statements begin, if rules say something of that; `None` within: at none.

@@ -73,7 +73,7 @@ fn filter(reader: &Reader<'_>, section: &IniSection, listen: &[String], work: &m
             &item,
             "a comment class=… names a class; a rule with match.tag sends statements elsewhere",
         ),
-        "cache" => work.lost(&item, "results are not cached here"),
+        "cache" => work.lost(&item, "write a rule with cache (docs/manual/cache.md): it has match.table, user and text_matches"),
         "masking" | "maxrows" => work.lost(
             &item,
             "results are not changed here: let rights and views at the server do that",

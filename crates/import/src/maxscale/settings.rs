@@ -21,10 +21,9 @@ pub(super) enum Way {
     Lost(&'static str),
     /// The same, unless the setting is false.
     LostIfTrue(&'static str),
-    DiffersIfTrue(&'static str),
 }
 
-use Way::{Count, DiffersIfTrue, Elsewhere, IfTrue, Lost, LostIfTrue, Needless, Text, Time};
+use Way::{Count, Elsewhere, IfTrue, Lost, LostIfTrue, Needless, Text, Time};
 
 /// Settings with their ways.
 pub(super) type Ways = &'static [(&'static str, Way)];
@@ -164,7 +163,7 @@ pub(super) const SERVICE: Ways = &[
     ("wait_timeout", Time("limits.idle_client", SECOND)),
     ("net_write_timeout", Time("limits.write_stall", SECOND)),
     ("version_string", Text("server.version")),
-    ("master_accept_reads", DiffersIfTrue("the writer serves reads while there are no readers")),
+    ("master_accept_reads", IfTrue("routing.writer_reads", "always")),
     ("master_failure_mode", Needless("reads go on, and writes wait for a writer: routing.hold")),
     ("master_reconnection", Needless("clients go on with the new writer")),
     (
@@ -266,9 +265,8 @@ fn one(entry: &IniEntry, item: &Item, way: Way, work: &mut Work) {
         Needless(why) => work.needless(item, why),
         Lost(instead) => work.lost(item, instead),
         LostIfTrue(instead) if is_true(value) => work.lost(item, instead),
-        DiffersIfTrue(told) if is_true(value) => work.differs(item, told),
         IfTrue(option, set) if is_true(value) => work.set(item, option, set.into()),
-        LostIfTrue(_) | DiffersIfTrue(_) | IfTrue(..) => work.needless(item, "it is off"),
+        LostIfTrue(_) | IfTrue(..) => work.needless(item, "it is off"),
         Text("workers") if value.eq_ignore_ascii_case("auto") => {
             work.needless(item, "workers = \"auto\" is the default: one on a small machine");
         }

@@ -216,7 +216,6 @@ impl Reader<'_> {
         }
         let lacks = self.lacks.join("; ");
         rule.comments.push(format!("Not enabled: {lacks}"));
-        rule.take_absent();
         let told = format!("rules {:?} is written, but not enabled: {lacks}", rule.name);
         work.lost(&item, &told);
         work.draft.rules.push(rule);
@@ -325,6 +324,7 @@ impl Reader<'_> {
             }
         }
         acts.extend(milliseconds("retries").map(|it| Act::Retries(it.min(RETRIES_MAX))));
+        acts.extend(milliseconds("cache_ttl").map(|it| Act::Cache(time(it.min(DAY)))));
         if row.is_on("log") {
             acts.push(Act::LogSlow);
         }
@@ -399,7 +399,6 @@ const RETRIES_MAX: u64 = 10;
 
 /// Columns of rules that have no counterpart.
 const LOST: &[(&str, &str)] = &[
-    ("cache_ttl", "results are not cached here"),
     (
         "next_query_flagin",
         "a rule has no effect on the next statement; keep the connection, or match match.in_transaction",

@@ -109,7 +109,7 @@ fn share(weight: i64, others: Option<&Vec<i64>>) -> Option<u64> {
 
 /// Servers that have options in common here, which each has for itself there.
 #[derive(Clone, Copy)]
-enum Scope {
+pub(super) enum Scope {
     All,
     Cluster(usize),
 }
@@ -152,8 +152,7 @@ impl Scope {
             value: &|row| number(row, "max_connections").filter(|it| *it != CONNECTIONS_DEFAULT),
             written: &|it| Value::Number(it.clamp(1, 100_000).unsigned_abs()),
         };
-        let most = rows.iter().filter_map(|row| (connections.value)(row)).max();
-        self.together(rows, &connections, most, work);
+        self.by_server(rows, &connections, work);
         let lag = Common {
             column: "max_replication_lag",
             option: ("routing", "lag_max"),
@@ -161,41 +160,46 @@ impl Scope {
             value: &|row| number(row, "max_replication_lag"),
             written: &|it| time(it.clamp(1, 86_400).unsigned_abs() * 1000),
         };
-        let least = rows.iter().filter_map(|row| (lag.value)(row)).min();
-        self.together(rows, &lag, least, work);
-        let tls = |row: &&&Row| row.number("use_ssl") == Some(1);
-        if let Some(row) = rows.iter().find(tls) {
-            let all = rows.iter().filter(tls).count() == rows.len();
-            let difference =
-                if all { "" } else { "for all servers, although not all of them had it" };
-            let is_verified = work.draft.option("server.tls_ca").is_some();
-            let mode = if is_verified { "verify-ca" } else { "required" };
-            let (item, tls) = (row.item("use_ssl"), ("server", "tls"));
-            self.set(&item, tls, "server.tls", mode.into(), difference, work);
-        }
+        self.by_server(rows, &lag, work);
+        let is_verified = work.draft.option("server.tls_ca").is_some();
+        let tls = Common {
+            column: "use_ssl",
+            option: ("server", "tls"),
+            in_full: "server.tls",
+            value: &|row| row.number("use_ssl").filter(|it| *it == 1),
+            written: &|_| if is_verified { "verify-ca" } else { "required" }.into(),
+        };
+        self.by_server(rows, &tls, work);
     }
 
-    /// Sets an option to one of the values of all servers.
-    fn together(self, rows: &[&Row], common: &Common<'_>, chosen: Option<i64>, work: &mut Work) {
-        let Some(chosen) = chosen else { return };
-        let (mut seen, value) = (false, (common.written)(chosen));
-        for row in rows {
+    /// Sets an option that all servers have in common once, and else each server's own.
+    fn by_server(self, rows: &[&Row], common: &Common<'_>, work: &mut Work) {
+        let values: Vec<_> = rows.iter().map(|row| (common.value)(row)).collect();
+        let Some(first) = values.iter().position(Option::is_some) else { return };
+        if values.iter().all(|it| *it == values[first]) {
+            let Some(value) = values[first].map(common.written) else { return };
+            let item = rows[first].item(common.column);
+            return self.set(&item, common.option, common.in_full, value, "", work);
+        }
+        for (row, value) in rows.iter().zip(values) {
+            let Some(value) = value.map(common.written) else { continue };
+            let server = address(row).filter(|it| work.draft.server_at(it).is_some());
+            let Some(server) = server else { continue };
+            let server = work.draft.server(&server, "", Group::Auto);
+            let own = server.own(common.option.1).cloned();
+            let told = format!("servers {:?}: {} = ", server.name, common.option.1);
+            server.set(common.option.1, value.clone());
             let item = row.item(common.column);
-            match (common.value)(row) {
-                Some(it) if it == chosen && !seen => {
-                    seen = true;
-                    self.set(&item, common.option, common.in_full, value.clone(), "", work);
-                }
-                Some(it) if it != chosen => {
-                    let told = format!("{} = {value} for all servers", common.in_full);
-                    work.differs(&item, &told);
-                }
-                _ => {}
+            match own {
+                // A server is in several hostgroups.
+                Some(own) if own != value => work.differs(&item, &format!("{told}{own}")),
+                Some(_) => {}
+                None => work.converted(&item, &format!("{told}{value}")),
             }
         }
     }
 
-    fn set(
+    pub(super) fn set(
         self,
         item: &Item,
         (section, key): (&'static str, &'static str),
@@ -209,7 +213,10 @@ impl Scope {
         };
         let Some(cluster) = work.draft.clusters.get_mut(at) else { return };
         let told = format!("clusters {:?}: {in_full} = {value}", cluster.name);
-        cluster.options.push((section, key, value));
+        let is_set = cluster.options.iter().any(|(of, it, _)| (*of, *it) == (section, key));
+        if !is_set {
+            cluster.options.push((section, key, value));
+        }
         match difference {
             "" => work.converted(item, &told),
             _ => work.differs(item, &format!("{told}; {difference}")),

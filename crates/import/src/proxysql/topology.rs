@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::draft::word;
 use crate::form::{Cluster, Target};
 use crate::tables::{Row, Tables};
+use crate::value::Value;
 use crate::work::Work;
 
 use super::expression::{Picks, picks};
+use super::servers::Scope;
 
 /// What a hostgroup is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,17 +241,11 @@ impl Topology {
                         &format!("{told}; Aurora's servers are not found by Aurora's own tables"),
                     );
                 }
-                "mysql_replication_hostgroups" if also => {
-                    work.differs(&item, &format!("{told}; {ALSO} (monitor_writer_is_also_reader)"));
-                }
                 _ => work.converted(&item, &told),
             }
-            pair_options(row, work);
         }
-        if self.is_single() {
-            return;
-        }
-        for family in &self.families {
+        let families = self.families.iter().filter(|_| !self.is_single());
+        for family in families {
             let hostgroups: Vec<_> = family.hostgroups.iter().map(ToString::to_string).collect();
             let comments = vec![format!("hostgroups {}", hostgroups.join(", "))];
             work.draft.clusters.push(Cluster {
@@ -258,10 +254,17 @@ impl Topology {
                 ..Cluster::default()
             });
         }
+        for (row, columns) in pairs(tables) {
+            let first = columns.first().and_then(|(column, _)| row.number(column));
+            let Some(membership) = first.and_then(|it| self.member(it)) else { continue };
+            let scope = match self.is_single() {
+                true => Scope::All,
+                false => Scope::Cluster(membership.cluster),
+            };
+            pair_options(row, scope, also, work);
+        }
     }
 }
-
-const ALSO: &str = "the writer serves reads of mode \"split\" only while no reader can";
 
 /// ProxySQL puts a writer among the readers unless told otherwise.
 fn writer_is_also_reader(tables: &Tables) -> bool {
@@ -272,15 +275,20 @@ fn writer_is_also_reader(tables: &Tables) -> bool {
 }
 
 /// What else a pair says.
-fn pair_options(row: &Row, work: &mut Work) {
+fn pair_options(row: &Row, scope: Scope, also: bool, work: &mut Work) {
     if let Some(writers) = row.number("max_writers").filter(|it| 1 < *it) {
-        let told = format!(
-            "one server is written to at a time, not {writers}: fewer conflicts between nodes"
-        );
-        work.differs(&row.item("max_writers"), &told);
+        let item = row.item("max_writers");
+        let value = Value::Number(writers.clamp(1, 1000).unsigned_abs());
+        scope.set(&item, ("routing", "writers"), "routing.writers", value, "", work);
     }
-    if row.number("writer_is_also_reader") == Some(1) {
-        work.differs(&row.item("writer_is_also_reader"), ALSO);
+    let always = match row.table {
+        "mysql_replication_hostgroups" => also.then(|| row.whole(&["writer_hostgroup"])),
+        _ => (row.number("writer_is_also_reader") == Some(1))
+            .then(|| row.item("writer_is_also_reader")),
+    };
+    if let Some(item) = always {
+        let (option, value) = (("routing", "writer_reads"), "always".into());
+        scope.set(&item, option, "routing.writer_reads", value, "", work);
     }
     if row.number("max_transactions_behind").is_some_and(|it| it != 0) {
         let told = "how far a reader may be behind is told in time: routing.lag_max";

@@ -2,7 +2,6 @@
 //!
 //! A variable that has ProxySQL's default says nothing: Flifo has defaults of its own.
 
-use crate::form::is_absent;
 use crate::tables::{Row, Tables};
 use crate::value::{Value, size, time};
 use crate::work::{Item, Work};
@@ -144,7 +143,7 @@ const VARIABLES: &[(&str, &[&str], Way)] = &[
     (
         "mysql-query_cache_size_MB",
         &["256"],
-        Needless("results are not cached; rules with cache_ttl are told of"),
+        Needless("server.cache_memory is the bound of rules with cache; its default is 64 MiB"),
     ),
     (
         "mysql-enforce_autocommit_on_reads",
@@ -391,11 +390,13 @@ fn digests(_: &str, item: &Item, work: &mut Work) {
 /// The log of statements: of all of them, or of those of some rules.
 fn events(tables: &Tables, work: &mut Work) {
     let rows = tables.rows("global_variables");
-    let Some((file, item)) = find(rows, "mysql-eventslog_filename") else { return };
+    let Some((file, item)) = find(rows, "mysql-eventslog_filename") else {
+        return rules_alone(tables, work);
+    };
     let default = find(rows, "mysql-eventslog_default_log");
     let is_whole = default.is_some_and(|(value, _)| matches!(value, "1" | "true"));
     let has_rules = tables.rows("mysql_query_rules").iter().any(|row| row.is_on("log"));
-    let (threshold, which) = match (is_whole, has_rules && !is_absent("log")) {
+    let (threshold, which) = match (is_whole, has_rules) {
         (true, _) => ("0s", "all statements are written"),
         (false, true) => ("none", "statements of rules with log alone are written (threshold)"),
         (false, false) => {
@@ -406,6 +407,15 @@ fn events(tables: &Tables, work: &mut Work) {
     let difference = format!("{which}; in Flifo's own folder, in the form of a slow log");
     work.log_file(&item, "logs.slow.file", file, &difference);
     work.draft.set("logs.slow.threshold", threshold.into(), &item.comment());
+}
+
+/// Without the name of a file, a log has one all the same where rules write it.
+fn rules_alone(tables: &Tables, work: &mut Work) {
+    let mut rows = tables.rows("mysql_query_rules").iter();
+    let Some(row) = rows.find(|row| row.is_on("log")) else { return };
+    let item = row.item("log");
+    work.log_file(&item, "logs.slow.file", "slow.log", "in the form of a slow log");
+    work.draft.set("logs.slow.threshold", "none".into(), &item.comment());
 }
 
 /// A variable with its row.

@@ -26,7 +26,7 @@ pub(super) fn help(about: Option<&str>) -> Result<Table, String> {
     Ok(table)
 }
 
-const STATEMENTS: [(&str, &str); 23] = [
+const STATEMENTS: [(&str, &str); 24] = [
     ("SHOW FULL x", "all columns of it, with units in their names, as SELECT * FROM x"),
     ("SHOW x LIKE 'pattern'", "only rows whose first column is like it"),
     ("SHOW x WHERE condition", "only rows of which it is true; conditions are about all columns"),
@@ -63,7 +63,11 @@ const STATEMENTS: [(&str, &str); 23] = [
     ),
     ("KILL [CLIENT | QUERY] id", "ends a client's connection, or what it runs or waits with"),
     (
-        "RESET [DIGESTS | ERRORS | PINS | STATS]",
+        "FLUSH CACHE [LIKE 'pattern']",
+        "replies that rules have kept end: all, or those to such texts",
+    ),
+    (
+        "RESET [DIGESTS | ERRORS | MIRRORED | PINS | STATS]",
         "what these tables count begins at zero; /metrics goes on",
     ),
     (

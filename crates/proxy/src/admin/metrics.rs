@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use engine::cache::WhyNot;
 use engine::pin::Pin;
 use engine::sharing::CutOut;
 use view::histogram::Histogram;
@@ -9,7 +10,7 @@ use view::metrics::{Family, Page};
 
 use super::survey::Surveyed;
 use super::tables::{pools_of_all, server_errors, total, whole};
-use super::{Outside, placement};
+use super::{Outside, binlogs, mirrors, placement};
 use crate::cluster::servers::Server;
 use crate::dispatch::report::{GateReport, Report};
 use crate::dispatch::states::{BackendState, ClientState, StateCounts};
@@ -25,9 +26,11 @@ impl Outside {
         self.servers(&mut page, surveyed);
         self.members(&mut page);
         placement::metrics(self, &mut page);
+        binlogs::metrics(self, &mut page);
         self.records(&mut page);
         counters(&mut page, surveyed);
         labelled(&mut page, surveyed);
+        mirrors::metrics(self, &mut page);
         // Times are counted for all servers together.
         let name = match self.shared.cluster.servers.len() {
             1 => self.shared.cluster.first().name.as_str(),
@@ -177,7 +180,7 @@ impl Outside {
         page.family("flifo_server_role", Family::Gauge, help);
         for (server, _) in &servers {
             let members = cluster.of(server.id);
-            let is_writer = members.writer() == Some(server.id);
+            let is_writer = members.is_writer(server.id);
             let is_reader = members.is_reader(server.id);
             for (role, is) in
                 [("writer", is_writer), ("reader", is_reader), ("none", !is_writer && !is_reader)]
@@ -275,7 +278,7 @@ const GAUGES: [Gauge; 7] = [
 const USERS_MAX: usize = 200;
 
 /// Counters of all workers: how they are called in the workers and here.
-const COUNTERS: [(&str, &str, &str); 20] = [
+const COUNTERS: [(&str, &str, &str); 24] = [
     ("statements", "flifo_statements_total", "Commands that have been answered."),
     ("waits", "flifo_waits_total", "Commands that could not start at once."),
     ("parked", "flifo_parked_total", "Slots left because a statement seemed stuck in the server."),
@@ -296,6 +299,14 @@ const COUNTERS: [(&str, &str, &str); 20] = [
         "Statements that were to get the reply to another client's run of the same.",
     ),
     ("share_spared", "flifo_share_spared_total", "Statements that got it: runs that were spared."),
+    ("cache_hits", "flifo_cache_hits_total", "Statements that got a reply which was kept."),
+    (
+        "cache_joined",
+        "flifo_cache_joined_total",
+        "Statements that waited for one that was fetched.",
+    ),
+    ("cache_misses", "flifo_cache_misses_total", "Statements that fetched one."),
+    ("cache_fills", "flifo_cache_fills_total", "Replies that were kept."),
     (
         "clients_pass_through",
         "flifo_clients_pass_through_total",
@@ -381,6 +392,19 @@ fn labelled(page: &mut Page, surveyed: &Surveyed) {
     for (at, why) in CutOut::ALL.iter().enumerate() {
         page.sample(&[("why", why.name())], sum(at, |report| &report.cut_out));
     }
+    page.family(
+        "flifo_cache_not_total",
+        Family::Counter,
+        "Statements under a cache rule whose reply was not kept, or that were not given one.",
+    );
+    for (at, why) in WhyNot::ALL.iter().enumerate() {
+        page.sample(&[("why", why.name())], sum(at, |report| &report.cache_not));
+    }
+    let all = |of: fn(&Report) -> u64| surveyed.reports.iter().map(of).sum::<u64>();
+    page.family("flifo_cache_entries", Family::Gauge, "Replies that are kept.");
+    page.sample(&[], all(|report| report.cache_entries));
+    page.family("flifo_cache_bytes", Family::Gauge, "What they take.");
+    page.sample(&[], all(|report| report.cache_bytes));
     page.family(
         "flifo_pins_total",
         Family::Counter,

@@ -79,7 +79,7 @@ fn place(address: &Address) -> (String, u64) {
 fn hostgroup(outside: &Outside, server: &Server) -> u64 {
     let Some(members) = outside.shared.cluster.routes_at(server.id) else { return 0 };
     // Each cluster has two, that of the writer first.
-    2 * members.id.0 as u64 + u64::from(members.writer() != Some(server.id))
+    2 * members.id.0 as u64 + u64::from(!members.is_writer(server.id))
 }
 
 /// What ProxySQL calls a server's state.
@@ -464,9 +464,11 @@ fn servers(outside: &Outside, _: &Surveyed, table: &mut Table) {
     let plan = outside.shared.plan();
     for server in outside.shared.cluster.servers.iter() {
         let (host, port) = place(&server.address);
-        let weight = plan.server_rule(&server.name).map_or(1, |rule| rule.weight);
         let options = plan.governing(&server.cluster);
-        let lag = options.routing.lag_max.filter(|_| !plan.servers.is_empty());
+        let rule = plan.server_rule(&server.name);
+        let weight = rule.map_or(1, |rule| rule.weight);
+        let lag = rule.and_then(|rule| rule.lag_max.or(options.routing.lag_max));
+        let tls = rule.and_then(|rule| rule.tls.mode).unwrap_or(options.server.tls.mode);
         table.add([
             hostgroup(outside, server).into(),
             host.into(),
@@ -477,7 +479,7 @@ fn servers(outside: &Outside, _: &Surveyed, table: &mut Table) {
             0_u32.into(),
             server.backends.limit().into(),
             lag.map_or(0, |lag| lag.as_secs()).into(),
-            u32::from(options.server.tls.mode != backend::tls::Mode::Off).into(),
+            u32::from(tls != backend::tls::Mode::Off).into(),
             0_u32.into(),
             server.name.clone().into(),
         ]);

@@ -234,6 +234,7 @@ impl Reloader {
         let before = shared.cluster.servers.places();
         let had = self.addresses();
         shared.cluster.reconfigure(sites, &plan);
+        shared.follow();
         let added = (before..shared.cluster.servers.places()).map(ServerId).collect();
         let (known, gone) = shared.users.reconfigure(Configured::of(&plan));
         if old.server.accounts_user != plan.server.accounts_user {

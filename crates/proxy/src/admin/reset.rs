@@ -10,6 +10,7 @@ use view::table::{Table, Value};
 
 use super::Outside;
 use super::actions::Done;
+use super::mirrors;
 use super::tables::{NUMBERS, Shown};
 
 /// What rows of tables showed when they were last reset: by the table's name, and by a row's key.
@@ -56,9 +57,15 @@ impl Outside {
         let is_digests = what.is_none_or(|what| what == "digests");
         let counted: Vec<_> =
             COUNTED.iter().filter(|(name, ..)| what.is_none_or(|what| what == *name)).collect();
-        if !is_digests && counted.is_empty() {
+        let is_mirrored = what.is_none_or(|what| what == "mirrored");
+        if !is_digests && !is_mirrored && counted.is_empty() {
             let what = what.unwrap_or_default();
-            return Err(format!("{what} cannot be reset; DIGESTS, ERRORS, PINS and STATS can"));
+            return Err(format!(
+                "{what} cannot be reset; DIGESTS, ERRORS, MIRRORED, PINS and STATS can"
+            ));
+        }
+        if is_mirrored {
+            mirrors::reset(self);
         }
         self.survey.forget().await;
         if is_digests {

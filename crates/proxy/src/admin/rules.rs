@@ -3,17 +3,20 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
+use engine::intent::Intent;
+use engine::mirror::{Unmirrored, fit};
 use engine::statement::rule::{
     Condition, Next, Rule, RuleConnection, RuleRole, RuleRoute, RuleTarget, Then,
 };
-use engine::statement::rules::{Moment, Rules, SessionFacts};
+use engine::statement::rules::{Moment, ReadyRule, Rules, SessionFacts};
 pub use view::command::RulesAsked;
 use view::narrow::{Form, Narrow, cut, plain, shown};
 use view::table::{Column, Table, Value, count, real, text};
 use wire::lex::Dialect;
-use wire::text::Lexed;
+use wire::text::{Lexed, Text};
 
 use super::Outside;
+use super::cached;
 use super::survey::Surveyed;
 use crate::config::Plan;
 use crate::dispatch::ruled::hits::week_minutes_at;
@@ -195,7 +198,8 @@ fn explained(rules: &Rules, asked: &RulesAsked) -> Result<Vec<ExplainedStatement
     let cluster = asked.cluster.as_deref();
     let in_transaction = asked.in_transaction;
     let label = asked.label.as_deref();
-    let moment = Moment { in_transaction, local, utc, cluster, role, label };
+    let is_prepared = false;
+    let moment = Moment { in_transaction, local, utc, cluster, role, label, is_prepared };
     let lexed = Lexed::default();
     let text = lexed.text(asked.text.as_bytes(), Dialect::default());
     let mut told = Vec::new();
@@ -224,12 +228,11 @@ fn explained(rules: &Rules, asked: &RulesAsked) -> Result<Vec<ExplainedStatement
                 .map(|(ready, why)| ExplainedRule {
                     rule: ready.rule.name.clone(),
                     is_hit: why.is_hit(),
-                    why: match ready.rule.acts.firewall.as_ref().filter(|_| why.is_hit()) {
-                        None => why.text(),
-                        Some(_) => match ready.firewall.objects(text) {
-                            None => format!("{}: its form is known", why.text()),
-                            Some(objection) => format!("{}: {objection}", why.text()),
-                        },
+                    why: match why.is_hit() {
+                        true => {
+                            [vec![why.text()], consequences(ready, text, asked)].concat().join(": ")
+                        }
+                        false => why.text(),
                     },
                     acts: ready.rule.acts.names().join(", "),
                     then: then(&ready.rule),
@@ -239,6 +242,37 @@ fn explained(rules: &Rules, asked: &RulesAsked) -> Result<Vec<ExplainedStatement
         });
     }
     Ok(told)
+}
+
+/// What a statement's form means for acts that not every statement is fit for.
+fn consequences(ready: &ReadyRule, text: Text<'_>, asked: &RulesAsked) -> Vec<String> {
+    let mut told = Vec::new();
+    let acts = &ready.rule.acts;
+    if acts.firewall.is_some() {
+        told.push(match ready.firewall.objects(text) {
+            None => "its form is known".to_owned(),
+            Some(objection) => objection,
+        });
+    }
+    let intent = Intent::read(text);
+    if acts.cache.is_some() {
+        let schema = asked.schema.as_deref().map(str::as_bytes);
+        told.push(match cached::unfit(text, &intent, schema, asked.in_transaction) {
+            None => "its reply is kept".to_owned(),
+            Some(why) => format!("its reply is not kept, {why}"),
+        });
+    }
+    if let Some(mirror) = &acts.mirror {
+        let fit = match asked.in_transaction {
+            true => Err(Unmirrored::Transaction),
+            false => fit::judge(text, &intent, mirror.takes()),
+        };
+        told.push(match fit {
+            Ok(()) => "it is copied".to_owned(),
+            Err(why) => format!("it is not copied ({})", why.name()),
+        });
+    }
+    told
 }
 
 /// The same rules in ProxySQL's columns, as far as these can say them: a row for each rule, whose id is its place.
@@ -317,7 +351,7 @@ fn hostgroup(outside: &Outside, route: &RuleRoute) -> Option<u64> {
         Some(RuleTarget::Server(name)) => {
             let id = clusters.servers.iter().find(|server| server.name == *name)?.id;
             let members = clusters.of(id);
-            (members, members.writer() != Some(id))
+            (members, !members.is_writer(id))
         }
         Some(RuleTarget::Role(role)) => (named, *role == RuleRole::Reader),
         None => (named, false),

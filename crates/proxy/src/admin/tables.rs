@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use engine::cache::WhyNot;
 use engine::classes::WhenOverloaded;
 use engine::pin::Pin;
 use engine::sharing::CutOut;
@@ -14,7 +15,7 @@ use view::narrow::{Form, Narrow, cut, plain, shown};
 use view::table::{Column, Table, Value, count, real, text};
 
 use super::survey::Surveyed;
-use super::{Outside, blockers, listings, placement, rules, servers};
+use super::{Outside, binlogs, blockers, cached, listings, mirrors, placement, rules, servers};
 use crate::cluster::servers::ServerId;
 use crate::config;
 use crate::dispatch::report::{PoolReport, Want};
@@ -58,7 +59,7 @@ pub(super) const DIGESTS: Want = Want { digests: true, ..NUMBERS };
 pub(super) const BACKENDS: Want = Want { backends: true, ..NUMBERS };
 
 /// All tables.
-pub(super) static SHOWN: [Shown; 24] = [
+pub(super) static SHOWN: [Shown; 28] = [
     Shown {
         name: "servers",
         help: "servers, their states, and how much of them is in use",
@@ -356,12 +357,44 @@ pub(super) static SHOWN: [Shown; 24] = [
         fill: rules::rules,
     },
     Shown {
+        name: "cache",
+        help: "replies that rules have kept, and how often each was given (rules.cache)",
+        want: DIGESTS,
+        columns: cached::CACHE,
+        narrow: cached::NARROW,
+        fill: cached::cache,
+    },
+    Shown {
+        name: "mirrors",
+        help: "what became of copies of statements in other clusters (rules.mirror)",
+        want: NUMBERS,
+        columns: mirrors::MIRRORS,
+        narrow: mirrors::NARROW,
+        fill: mirrors::mirrors,
+    },
+    Shown {
+        name: "mirrored",
+        help: "statements with copies in other clusters, those whose replies differ first",
+        want: NUMBERS,
+        columns: mirrors::MIRRORED,
+        narrow: mirrors::MIRRORED_NARROW,
+        fill: mirrors::mirrored,
+    },
+    Shown {
         name: "firewalls",
         help: "what rules' firewalls know of statements (rules.firewall)",
         want: NUMBERS,
         columns: rules::FIREWALLS,
         narrow: rules::FIREWALLS_NARROW,
         fill: rules::firewalls,
+    },
+    Shown {
+        name: "binlogs",
+        help: "servers whose binary logs are followed (cache.binlog)",
+        want: NUMBERS,
+        columns: binlogs::BINLOGS,
+        narrow: binlogs::NARROW,
+        fill: binlogs::binlogs,
     },
     Shown {
         name: "strangers",
@@ -611,6 +644,11 @@ fn stats(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
         let counted =
             surveyed.reports.iter().filter_map(|report| report.cut_out.get(at)).sum::<u64>();
         table.add([format!("share_cut_out.{}", why.name()).into(), counted.into()]);
+    }
+    for (at, why) in WhyNot::ALL.iter().enumerate() {
+        let counted =
+            surveyed.reports.iter().filter_map(|report| report.cache_not.get(at)).sum::<u64>();
+        table.add([format!("cache_not.{}", why.name()).into(), counted.into()]);
     }
     for (at, kind) in Kind::ALL.iter().enumerate() {
         let counted =

@@ -25,7 +25,7 @@ use crate::cluster::members::{Checked, Finding};
 use crate::cluster::post::News;
 use crate::cluster::roles;
 use crate::cluster::servers::{Server, ServerId};
-use crate::config::{CheckKind, CheckOptions, Password, Plan};
+use crate::config::{CheckKind, CheckOptions, Password, Plan, UserOptions};
 
 /// One worker's checks.
 pub(crate) struct Checks {
@@ -254,13 +254,29 @@ pub(crate) fn account<'a>(
     if let (Some(user), Some(password)) = (&checks.user, &checks.password) {
         return Some((user, password));
     }
-    let known = |user: &'_ &crate::config::UserOptions| {
+    let known = |user: &&UserOptions| {
         user.pooled && checks.user.as_ref().is_none_or(|name| *name == user.name)
     };
-    plan.users.iter().filter(known).find_map(|user| match &user.password {
+    plan.users.iter().filter(known).find_map(named)
+}
+
+/// A user whose password is known.
+fn named(user: &UserOptions) -> Option<(&str, &Secret)> {
+    match &user.password {
         Some(Password::Plain(password)) => Some((user.name.as_str(), password)),
         _ => None,
-    })
+    }
+}
+
+/// The same of this name: the user of these checks, or a pooled one.
+pub(crate) fn account_of<'a>(
+    plan: &'a Plan,
+    checks: &'a CheckOptions,
+    name: &str,
+) -> Option<(&'a str, &'a Secret)> {
+    let own = account(plan, checks).filter(|(user, _)| *user == name);
+    let is_it = |user: &&UserOptions| user.pooled && user.name == name;
+    own.or_else(|| plan.users.iter().filter(is_it).find_map(named))
 }
 
 async fn ask(

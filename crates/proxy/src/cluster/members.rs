@@ -6,18 +6,21 @@
 //! have in [`Servers`]. Both only grow. Invariant: nothing that happens to a server changes anything in a cluster that
 //! is not its own.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use engine::cache::Generations;
 use engine::checks::agent::Report;
 use engine::checks::health::{HealthOrder, Sign, State};
 use engine::cluster::knowledge::Holds;
 use engine::cluster::position::{Gtid, Position};
-use engine::cluster::{self, ClusterBounds, Layout, Member, Role};
+use engine::cluster::{self, ClusterBounds, Layout, Member, Role, WriterReads};
 
 use crate::cluster::facts::{self, Standing};
+use crate::cluster::followed::Followed;
 use crate::cluster::post::{News, Post};
 use crate::cluster::seats::{ALL, Mark, NOTHING, Seat, Seats, UNTOLD};
 use crate::cluster::servers::{Server, ServerId, Servers};
@@ -35,6 +38,8 @@ pub(crate) struct Members {
     origin: Instant,
     /// The writer's place and one; zero is none.
     writer: AtomicUsize,
+    /// Other nodes are written to as well.
+    are_writers_several: AtomicBool,
     /// Its servers.
     own: boxcar::Vec<ServerId>,
     /// Those of the servers of all clusters.
@@ -44,12 +49,18 @@ pub(crate) struct Members {
     /// A statement is held back until more is known of what servers hold.
     is_awaited: AtomicBool,
     rules: RoutingRules,
+    /// Which of its tables were written, for replies that are kept.
+    pub(crate) generations: Arc<Generations>,
+    /// What is known of writes elsewhere.
+    pub(crate) followed: Followed,
 }
 
 /// What the road goes by, of the options of routing. Times are in microseconds.
 #[derive(Debug, Default)]
 struct RoutingRules {
     are_reads_any: AtomicBool,
+    /// What only reads goes to readers alone.
+    spares_writers: AtomicBool,
     mode: AtomicU8,
     stay: AtomicU64,
     hold: AtomicU64,
@@ -151,11 +162,17 @@ impl From<Watched> for facts::ServerState {
 }
 
 fn member(rule: &ServerRule) -> Member {
-    Member { group: rule.group, backup: rule.backup }
+    Member { group: rule.group, backup: rule.backup, lag_max: rule.lag_max }
 }
 
 fn bounds(routing: &Routing) -> ClusterBounds {
-    ClusterBounds { lag_max: routing.lag_max, gaps: routing.gaps }
+    ClusterBounds {
+        lag_max: routing.lag_max,
+        gaps: routing.gaps,
+        readers_min: routing.readers_min,
+        writers: routing.writers,
+        writer_reads: routing.writer_reads,
+    }
 }
 
 impl RoutingRules {
@@ -163,6 +180,7 @@ impl RoutingRules {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.mode.store(routing.mode as u8, Relaxed);
         self.are_reads_any.store(routing.reads == Freshness::Any, Relaxed);
+        self.spares_writers.store(routing.writer_reads == WriterReads::Never, Relaxed);
         self.stay.store(micros(routing.stay), Relaxed);
         self.hold.store(micros(routing.hold), Relaxed);
     }
@@ -186,21 +204,25 @@ impl Members {
         rules.set(options.routing);
         Self {
             id,
+            followed: Followed::new(&name),
             name,
             state: Mutex::new(Decided { members, layout, results, heard }),
             origin: now.checked_sub(Duration::from_secs(1)).unwrap_or(now),
             writer: AtomicUsize::new(0),
+            are_writers_several: AtomicBool::new(false),
             own: boxcar::Vec::new(),
             seats,
             servers,
             post,
             is_awaited: AtomicBool::new(false),
             rules,
+            generations: Arc::default(),
         }
     }
 
     /// A server gets the next place of all, and of this cluster, before it is added to the servers.
     pub(crate) fn add(&self, rule: &ServerRule, options: Governing<'_>) {
+        self.generations.everything();
         let at = self.own.count();
         let id = self.seats.add(Seat::new(self.id, at, rule.weight));
         self.own.push(id);
@@ -217,6 +239,7 @@ impl Members {
 
     /// Goes by what these options say of checks, lag and routing.
     pub(crate) fn reconfigure(&self, options: Governing<'_>) {
+        self.generations.everything();
         self.rules.set(options.routing);
         let (rules, bounds) = (&options.checks.rules, bounds(options.routing));
         self.change(|decided| decided.members.reconfigure(rules, bounds, Instant::now()));
@@ -224,6 +247,7 @@ impl Members {
 
     /// Goes by what is said of a server now.
     pub(crate) fn regroup(&self, server: ServerId, rule: &ServerRule) {
+        self.generations.everything();
         self.seat(server).weight.store(rule.weight, Relaxed);
         let (at, now) = (self.at(server), Instant::now());
         self.change(|decided| decided.members.regroup(at, member(rule), now));
@@ -231,12 +255,14 @@ impl Members {
 
     /// A server is not named any more: it takes nothing new.
     pub(crate) fn retire(&self, server: ServerId) {
+        self.generations.everything();
         let (at, why) = (self.at(server), "the configuration does not name it any more");
         self.change(|decided| decided.members.retire(at, why, Instant::now()));
     }
 
     /// A server is named again.
     pub(crate) fn revive(&self, server: ServerId, rule: &ServerRule, options: Governing<'_>) {
+        self.generations.everything();
         self.seat(server).weight.store(rule.weight, Relaxed);
         let (at, rules, now) = (self.at(server), &options.checks.rules, Instant::now());
         self.change(|decided| decided.members.revive(at, member(rule), rules, now));
@@ -313,6 +339,34 @@ impl Members {
 
     pub(crate) fn writer(&self) -> Option<ServerId> {
         self.writer.load(Relaxed).checked_sub(1).map(ServerId)
+    }
+
+    /// Whether what this server answers has all that the clients of its cluster were told to be written.
+    pub(crate) fn has_all_writes(&self, server: ServerId) -> bool {
+        self.writer() == Some(server) && !self.are_writers_several.load(Relaxed)
+    }
+
+    /// The writer of this client: of several, each has its share of the clients, and a client stays with its own for as
+    /// long as that is one. When one goes or comes, only its clients move (rendezvous hashing: Thaler and Ravishankar,
+    /// "Using name-based mappings to increase hit rates", 1998).
+    pub(crate) fn writer_of(&self, client: u32) -> Option<ServerId> {
+        if !self.are_writers_several.load(Relaxed) {
+            return self.writer();
+        }
+        // The same for all workers, and not secret: a client gains nothing by choosing its writer.
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        let ids = self.own.iter().map(|(_, id)| *id);
+        let writers = ids.filter(|id| self.is_writer(*id));
+        writers.max_by_key(|id| hasher.hash_one((client, id.0))).or_else(|| self.writer())
+    }
+
+    pub(crate) fn is_writer(&self, server: ServerId) -> bool {
+        self.seat(server).marks.has(Mark::Writer)
+    }
+
+    /// Whether statements that only read are kept off writers even while there is no reader.
+    pub(crate) fn spares_writers(&self) -> bool {
+        self.rules.spares_writers.load(Relaxed)
     }
 
     pub(crate) fn is_reader(&self, server: ServerId) -> bool {
@@ -454,8 +508,7 @@ impl Members {
 
     /// The server that is taken for the writer says something else: it is asked at once.
     pub(crate) fn doubt(&self, server: ServerId) {
-        let is_writer = self.writer() == Some(server);
-        if is_writer && !self.seat(server).marks.set(Mark::Doubted, true) {
+        if self.is_writer(server) && !self.seat(server).marks.set(Mark::Doubted, true) {
             self.post.to_all(|| News::CheckNow(server));
         }
     }
@@ -568,12 +621,12 @@ impl Members {
     fn tell_roles(&self, before: &Layout, after: &Layout) {
         if before.writer != after.writer {
             self.tell_writer(before, after);
-            if let Ok(at) = before.writer {
-                self.post.to_all(|| News::NotWriter(self.own[at]));
-            }
         }
         let both = || before.places.iter().zip(&after.places);
         for (at, (was, is)) in both().enumerate() {
+            if was.takes.writes() && !is.takes.writes() {
+                self.post.to_all(|| News::NotWriter(self.own[at]));
+            }
             if let Some(gap) = is.gap.as_ref().filter(|_| was.gap.is_none()) {
                 let server = &self.servers.get(self.own[at]).name;
                 tracing::warn!(
@@ -584,7 +637,9 @@ impl Members {
                 );
             }
         }
-        let gains = both().any(|(was, is)| is.is_reader && !was.is_reader);
+        let gains = both().any(|(was, is)| {
+            is.takes.reads() && !was.takes.reads() || is.takes.writes() && !was.takes.writes()
+        });
         if gains || before.writer != after.writer || self.is_awaited.swap(false, Relaxed) {
             self.post.to_all(|| News::Rerouted);
         }
@@ -618,6 +673,7 @@ impl Members {
     }
 
     fn publish(&self, decided: &Decided, layout: &Layout) {
+        let mut is_other = false;
         for ((at, id), place) in self.own.iter().zip(&layout.places) {
             let seat = self.seat(*id);
             for ((_, known), holds) in seat.holds.iter().zip(&place.holds) {
@@ -629,18 +685,30 @@ impl Members {
                 };
                 known.store(holds, Relaxed);
             }
-            seat.marks.set(Mark::Answers, place.answers);
+            let answered = seat.marks.set(Mark::Answers, place.answers);
+            is_other |= answered != place.answers;
             let share =
                 (f64::from(seat.weight.load(Relaxed)) * 1000.0 * place.share).min(SHARE_MAX);
             seat.share.store(share as u32, Relaxed);
             if !seat.marks.set(Mark::OnTrial, place.is_on_trial) {
                 seat.marks.set(Mark::Tried, false);
             }
-            seat.marks.set(Mark::Usable, decided.members.health(at).is_usable());
-            seat.marks.set(Mark::Reader, place.is_reader);
+            let is_usable = decided.members.health(at).is_usable();
+            let (reads, writes) = (place.takes.reads(), place.takes.writes());
+            for (mark, is) in
+                [(Mark::Usable, is_usable), (Mark::Reader, reads), (Mark::Writer, writes)]
+            {
+                is_other |= seat.marks.set(mark, is) != is;
+            }
         }
+        let writers = layout.places.iter().filter(|place| place.takes.writes()).count();
+        self.are_writers_several.store(writers > 1, Relaxed);
         let writer = layout.writer.as_ref().ok().and_then(|at| self.own.get(*at));
-        self.writer.store(writer.map_or(0, |id| id.0 + 1), Relaxed);
+        let writer = writer.map_or(0, |id| id.0 + 1);
+        if self.writer.swap(writer, Relaxed) != writer || is_other {
+            // Another server may have other rows.
+            self.generations.everything();
+        }
     }
 
     fn tell(&self, server: ServerId, now: &Condition) {

@@ -42,6 +42,7 @@ pub(super) struct Seat {
 /// What a server is, as the road sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Mark {
+    Writer,
     Reader,
     Usable,
     /// Its role may be another one by now, and a check is on its way.

@@ -127,7 +127,7 @@ impl Site {
         let site = |rule: ServerRule| {
             let address = rule.address.clone()?;
             let options = plan.governing(&rule.cluster).server;
-            Some(ServerTls::new(options, &address).map(|tls| Self { rule, address, tls }))
+            Some(ServerTls::new(&rule, options, &address).map(|tls| Self { rule, address, tls }))
         };
         rules.into_iter().filter_map(site).collect()
     }
@@ -144,7 +144,7 @@ impl Server {
         let Site { rule, address, tls } = site;
         let options = plan.governing(&rule.cluster).server;
         let limit = rule.limit.or(options.limit);
-        let (connections_max, rhythm) = (options.connections_max, options.rhythm);
+        let (connections_max, rhythm) = (rule.connections_max(options), options.rhythm);
         let cpus = Steer::cpus_of(&address);
         let steer = Steer::new(workers, connections_max, rhythm, cpus);
         let first = limit.unwrap_or_else(|| steer.limit());
@@ -217,7 +217,7 @@ impl Server {
         let Site { rule, tls, .. } = site;
         let options = plan.governing(&rule.cluster).server;
         let limit = rule.limit.or(options.limit);
-        let (connections_max, borrow) = (options.connections_max, options.borrow);
+        let (connections_max, borrow) = (rule.connections_max(options), options.borrow);
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tls);
         self.slots.let_borrow(borrow.unwrap_or_default());
         self.backends.set_limit(connections_max, &mut wake);

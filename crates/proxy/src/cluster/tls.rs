@@ -4,7 +4,7 @@ use backend::Address;
 use backend::login::BackendTls;
 use backend::tls::{ForBackends, TlsError, server_name};
 
-use crate::config::ServerOptions;
+use crate::config::{ServerOptions, ServerRule};
 
 /// The TLS of connections to a server.
 #[derive(Debug)]
@@ -17,21 +17,25 @@ pub(crate) struct ServerTls {
 
 impl ServerTls {
     /// That of the server at this address.
-    pub(crate) fn new(options: &ServerOptions, address: &Address) -> Result<Self, TlsError> {
-        let own = &options.tls;
+    pub(crate) fn new(
+        rule: &ServerRule,
+        options: &ServerOptions,
+        address: &Address,
+    ) -> Result<Self, TlsError> {
+        let (own, name) = rule.tls_to(options);
         let client = ForBackends { identity: None, ..own.clone() };
-        let pass_through = of(options, address, &client)?;
-        Ok(Self { pooled: of(options, address, own)?, pass_through })
+        let pass_through = of(name, address, &client)?;
+        Ok(Self { pooled: of(name, address, &own)?, pass_through })
     }
 }
 
 fn of(
-    options: &ServerOptions,
+    name: Option<&str>,
     address: &Address,
     tls: &ForBackends,
 ) -> Result<Option<BackendTls>, TlsError> {
     let Some(config) = tls.config()? else { return Ok(None) };
-    let host = match (&options.tls_server_name, address) {
+    let host = match (name, address) {
         (Some(name), _) => name,
         (None, Address::Tcp { host, .. }) => host,
         (None, Address::Unix(_)) => "localhost",

@@ -12,8 +12,11 @@ use std::net::{IpAddr, SocketAddr};
 use backend::Address;
 use backend::tls::Mode;
 use engine::classes::CLASSES_MAX;
+use engine::statement::rule::RuleLog;
 
-use super::plan::{ClientTlsMode, Listen, Password, PlacementPolicy, ServerOptions, UserOptions};
+use super::plan::{
+    ClientTlsMode, Listen, Password, PlacementPolicy, ServerOptions, ServerRule, UserOptions,
+};
 use super::problem::{Origin, Report};
 use super::reader::{Reading, Written, WrittenItem};
 use super::rules;
@@ -53,6 +56,9 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
     accounts(reading);
     if is_right(reading, "checks.") {
         members::check_account(reading);
+    }
+    if is_right(reading, "cache.") && is_right(reading, "checks.") {
+        members::check_follower(reading);
     }
     if reading.clusters.iter().all(|it| it.written.is_right("clusters.")) {
         clusters::contradictions(reading);
@@ -207,10 +213,13 @@ fn server(reading: &mut Reading<'_>) {
 }
 
 fn server_tls(reading: &mut Reading<'_>) {
-    let Reading { plan, written, clusters, report, .. } = reading;
+    let Reading { plan, written, clusters, servers, report, .. } = reading;
     tls_to(&plan.server, written, report);
     for (rule, place) in plan.clusters.iter().zip(clusters) {
         tls_to(&rule.options.server, &place.written, report);
+    }
+    for (rule, place) in plan.servers.iter().zip(servers) {
+        tls_to_one(rule, plan.governing(&rule.cluster).server, &place.written, report);
     }
     let has_host = matches!(plan.server.address, Some(Address::Tcp { .. }));
     let server = &plan.server;
@@ -240,6 +249,37 @@ fn tls_to(server: &ServerOptions, written: &Written, report: &mut Report<'_>) {
         );
         let option = "server.tls_ca";
         report.error(&written.origin(option), Some(option.to_owned()), message);
+    }
+}
+
+/// TLS to one of several servers.
+fn tls_to_one(
+    rule: &ServerRule,
+    options: &ServerOptions,
+    written: &Written,
+    report: &mut Report<'_>,
+) {
+    identity(report, written, "servers.tls_cert", "servers.tls_key");
+    let (tls, name) = rule.tls_to(options);
+    if tls.mode == Mode::Off {
+        for path in ["servers.tls_ca", "servers.tls_cert", "servers.tls_server_name"] {
+            no_effect(report, written, path, "TLS is \"off\" for this server");
+        }
+    } else if written.has("servers.tls_ca") && !tls.mode.verifies() {
+        let option = "servers.tls_ca";
+        let message = format!(
+            "an authority is named, but with tls = \"{}\" nothing is verified; take \
+             \"verify-ca\" or \"verify-full\"",
+            tls.mode
+        );
+        report.error(&written.origin(option), Some(option.to_owned()), message);
+    }
+    let has_host = matches!(rule.address, Some(Address::Tcp { .. }) | None);
+    if written.has("servers.tls") && tls.mode == Mode::VerifyFull && !has_host && name.is_none() {
+        let message = "the server's address has no host name that its certificate could bear: \
+                       name one in tls_server_name, or take \"verify-ca\"";
+        let option = "servers.tls";
+        report.error(&written.origin(option), Some(option.to_owned()), message.to_owned());
     }
 }
 
@@ -294,7 +334,8 @@ fn logs(reading: &mut Reading<'_>) {
         }
     }
     let slow = &plan.logs.slow;
-    if slow.threshold.is_none() && slow.sample.is_none() {
+    let is_ruled = plan.rules.iter().any(|rule| rule.acts.log.contains(&RuleLog::Slow));
+    if slow.threshold.is_none() && slow.sample.is_none() && !is_ruled {
         let why = "logs.slow.threshold and logs.slow.sample are \"none\": no statement is written";
         no_effect(report, written, "logs.slow.file", why);
     }

@@ -174,7 +174,7 @@ fn read_password(path: &Path) -> io::Result<Secret> {
 }
 
 fn certificates(reading: &mut Reading<'_>) {
-    let Reading { plan, written, clusters, report, .. } = reading;
+    let Reading { plan, written, clusters, servers, report, .. } = reading;
     if plan.tls.mode != ClientTlsMode::Off {
         let files = &plan.tls.files;
         let named = Named {
@@ -187,6 +187,18 @@ fn certificates(reading: &mut Reading<'_>) {
     server_certificates(&plan.server, written, report);
     for (rule, place) in plan.clusters.iter().zip(clusters) {
         server_certificates(&rule.options.server, &place.written, report);
+    }
+    for (rule, place) in plan.servers.iter().zip(servers) {
+        let (tls, _) = rule.tls_to(plan.governing(&rule.cluster).server);
+        let own = rule.tls.identity.as_ref();
+        let named = Named {
+            certificate: ("servers.tls_cert", own.map(|it| &*it.certificate)),
+            key: ("servers.tls_key", own.map(|it| &*it.key)),
+            authority: ("servers.tls_ca", rule.tls.ca.as_deref()),
+        };
+        if rule.files().next().is_some() && (tls.ca.is_none() || tls.mode.verifies()) {
+            named.check(&place.written, report, || tls.config().err());
+        }
     }
 }
 

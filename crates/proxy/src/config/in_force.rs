@@ -63,7 +63,7 @@ mod tests {
                 ends.into_iter().find(|it| !is_same(it)).expect("there are two")
             }
             Form::DurationOrNone { .. } | Form::Bound { .. } => unlike(&["none", "33s"]),
-            Form::Size { .. } => unlike(&["64KiB", "128KiB"]),
+            Form::Size { .. } => unlike(&["3MiB", "5MiB"]),
             Form::Choice(choice) => unlike(&choice.names()),
             Form::Secret { .. } => "\"hunter2\"".to_owned(),
             Form::Text { .. } | Form::List { .. } => match path {

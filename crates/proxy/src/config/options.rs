@@ -1,6 +1,7 @@
 //! Every option: one row each. What is read, checked, documented and shown as a sample comes from
 //! these rows; a default is what the plan itself has in the place that the row names.
 
+mod cache;
 mod classes;
 mod clients;
 mod clusters;
@@ -72,11 +73,12 @@ impl<T> Section<T> {
 }
 
 /// The sections of the plan, in the order in which they are documented.
-pub(super) static SECTIONS: [&Section<Plan>; 14] = [
+pub(super) static SECTIONS: [&Section<Plan>; 15] = [
     &clients::TOP,
     &server::SERVER,
     &servers::CHECKS,
     &servers::ROUTING,
+    &cache::CACHE,
     &clients::TLS,
     &clients::PROXY_PROTOCOL,
     &limits::LIMITS,

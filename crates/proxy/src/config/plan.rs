@@ -34,7 +34,9 @@ use super::allowance::allowance;
 pub use self::clusters::{ClusterOptions, ClusterRule};
 pub(crate) use self::clusters::{Governing, MAIN};
 pub(crate) use self::members::AcceptedClient;
-pub use self::members::{CheckKind, CheckOptions, Freshness, Mode, RouteRule, Routing, ServerRule};
+pub use self::members::{
+    CacheOptions, CheckKind, CheckOptions, Freshness, Mode, RouteRule, Routing, ServerRule,
+};
 
 /// Everything that Flifo has been told.
 #[derive(Clone, Debug)]
@@ -63,6 +65,7 @@ pub struct Plan {
     /// Those that the servers belong to, if there are several.
     pub clusters: Vec<ClusterRule>,
     pub checks: CheckOptions,
+    pub cache: CacheOptions,
     pub routing: Routing,
     pub routes: Vec<RouteRule>,
     pub rules: Vec<Rule>,
@@ -111,6 +114,8 @@ pub struct ServerOptions {
     pub pipeline: u32,
     /// Whether identical reads that wait are run once.
     pub share_reads: ShareReads,
+    /// So many bytes of replies are kept, in all workers together.
+    pub cache_memory: u64,
     pub tls: backend::tls::ForBackends,
     /// By default, the host of the address.
     pub tls_server_name: Option<String>,
@@ -464,6 +469,7 @@ impl Default for Plan {
             servers: Vec::new(),
             clusters: Vec::new(),
             checks: CheckOptions::default(),
+            cache: CacheOptions::default(),
             routing: Routing::default(),
             routes: Vec::new(),
             rules: Vec::new(),
@@ -486,6 +492,7 @@ impl Default for ServerOptions {
             connections_max: 128,
             pipeline: 8,
             share_reads: ShareReads::Off,
+            cache_memory: 64 << 20,
             tls: backend::tls::ForBackends::default(),
             tls_server_name: None,
             version: None,
@@ -700,6 +707,7 @@ impl Plan {
         let of_clusters = self.clusters.iter().map(|it| &it.options.checks.password_file);
         let passwords = passwords.chain([&self.checks.password_file]).chain(of_clusters);
         let own = self.tls_files().map(|(_, file)| file).chain(self.cluster_files());
+        let own = own.chain(self.servers.iter().flat_map(ServerRule::files));
         let own =
             own.chain(self.firewalls().filter_map(|(file, learns)| (!learns).then_some(file)));
         own.chain(passwords.filter_map(|it| it.as_deref()))
@@ -707,9 +715,10 @@ impl Plan {
 
     /// The backend connections that all servers together may have, by `of` of those of one.
     pub(crate) fn connections_of_all(&self, of: impl Fn(u32) -> u32) -> u32 {
-        let one = |cluster: &str| of(self.governing(cluster).server.connections_max);
-        let several = self.servers.iter().map(|rule| one(&rule.cluster));
-        let only = self.servers.is_empty().then(|| one(MAIN));
+        let one =
+            |rule: &ServerRule| of(rule.connections_max(self.governing(&rule.cluster).server));
+        let several = self.servers.iter().map(one);
+        let only = self.servers.is_empty().then(|| of(self.governing(MAIN).server.connections_max));
         several.chain(only).fold(0, u32::saturating_add)
     }
 

@@ -188,7 +188,8 @@ impl<'a> Report<'a> {
     }
 }
 
-const PROBLEMS_MAX: usize = 100;
+/// More than there are options.
+const PROBLEMS_MAX: usize = 500;
 /// Lines within which one mistake commonly causes others.
 const NEAR: usize = 2;
 const MESSAGE_MAX: usize = 1000;

@@ -113,6 +113,19 @@ const KEYS: &[(&str, &str)] = &[
         "A read outside of a transaction whose connection is lost before its answer begins is run again so many times.",
     ),
     (
+        "cache",
+        "`\"5s\"`, or `{ for = \"5s\", stale = \"2s\", large = true }`: the reply to a read is kept for so long, for clients of \
+         the same user that ask the same; a write of its tables that passes this Flifo ends it at once. `stale`: so much longer \
+         others get it while one of them fetches a new one. `large`: replies of up to 8 MiB, instead of 256 KiB.",
+    ),
+    (
+        "mirror",
+        "`{ cluster = \"next\" }`: a copy of the statement runs in this cluster when it was answered, and the replies are \
+         compared (`SHOW MIRRORS`). Beside it: `writes = true` (statements that change rows are copied as well), `at_once` \
+         (copies that run at once, 4), `queue` (copies that wait, 100), `memory` (of copies that are held, 16MiB), `within` \
+         (how long one may take, its wait among it, 5s).",
+    ),
+    (
         "then",
         "`\"next\"`, `\"stop\"` or `\"jump LABEL\"`. By default `\"stop\"` where the rule routes, refuses or answers, else `\"next\"`.",
     ),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -67,7 +68,7 @@ fn everything_can_be_set() {
     let server = &plan.server;
     assert_eq!(server.address, Some(backend::Address::Tcp { host: "db1".into(), port: 3307 }));
     assert_eq!((server.limit, server.connections_max), (Some(16), 32));
-    assert_eq!(plan.limits.wait, Some(std::time::Duration::from_secs(90)));
+    assert_eq!(plan.limits.wait, Some(Duration::from_secs(90)));
     assert_eq!(plan.limits.idle_client, None);
     assert_eq!(plan.limits.packet_max, 64 << 20);
     assert_eq!(plan.proxy_protocol.from.len(), 1);
@@ -235,6 +236,7 @@ fn the_sample_shows_the_defaults_and_works_when_edited() {
             "users.password_file",
             "checks.password_file",
             "server.tls_ca",
+            "servers.tls_ca",
             "server.address",
             "server.name",
             "routes.listen",
@@ -268,6 +270,31 @@ fn checks_need_a_user_that_can_log_in() {
     let own = format!("[checks]\nuser = \"own\"\npassword = \"x\"\n{two}");
     parse(&own, "f").expect("roles can be asked for");
     parse(two, "f").expect_err("nothing could ask for roles");
+}
+
+#[test]
+fn binary_logs_are_followed_by_a_user_that_can_log_in() {
+    let user = "[[users]]\nname = \"app\"\npassword = \"x\"\n";
+    let hash = "[[users]]\nname = \"app\"\npassword_hash = \"*0123456789ABCDEF0123456789ABCDEF01234567\"\n";
+    let own = "[checks]\nuser = \"own\"\npassword = \"x\"\n";
+    for (cache, users, wrong) in [
+        ("", user, None),
+        ("", own, None),
+        ("binlog_user = \"app\"", user, None),
+        ("binlog_user = \"own\"", &*format!("{own}{user}"), None),
+        ("binlog_user = \"other\"", user, Some("cache.binlog_user")),
+        ("binlog_user = \"app\"", hash, Some("cache.binlog_user")),
+        ("", hash, Some("cache.binlog")),
+        ("binlog_lag_max = \"1ms\"", user, Some("cache.binlog_lag_max")),
+        ("binlog_server_id = 0", user, Some("cache.binlog_server_id")),
+    ] {
+        let read = parse(&format!("[cache]\nbinlog = \"on\"\n{cache}\n{users}"), "f");
+        let told = read.err().map(|problems| problems[0].option.clone().unwrap());
+        assert_eq!(told.as_deref(), wrong, "{cache}\n{users}");
+    }
+    let (_, warnings) = parse(&format!("[cache]\nbinlog_lag_max = \"2s\"\n{user}"), "f").unwrap();
+    let is_it = |it: &Problem| it.option.as_deref() == Some("cache.binlog_lag_max");
+    assert!(warnings.iter().any(is_it));
 }
 
 /// One server is checked as well: what `[checks]` says of it is not without effect.
@@ -393,6 +420,8 @@ fn several_servers_must_make_sense_together() {
         (format!("{TWO}[[servers]]\nname = \"a\"\naddress = \"h:3\"\n{USER}"), 8, "already"),
         (format!("{TWO}[[servers]]\nname = \"c\"\naddress = \"h:2\"\n{USER}"), 9, "of \"b\""),
         (format!("{TWO}[[servers]]\nname = \"c\"\n{USER}"), 7, "needs its address"),
+        (format!("{TWO}tls = \"required\"\ntls_ca = \"/x\"\n{USER}"), 8, "nothing is verified"),
+        (format!("{TWO}tls_cert = \"/x\"\n{USER}"), 7, "needs its key"),
         (format!("{TWO}[[servers]]\nname = \"c\"\naddress = \"auto\"\n{USER}"), 9, "written out"),
         (TWO.to_owned(), 1, "the role of this server cannot be found out"),
         (format!("[checks]\nkind = \"statement\"\n{TWO}{USER}"), 2, "checks.statement is missing"),
@@ -416,4 +445,28 @@ fn several_servers_must_make_sense_together() {
     }
     let (_, warnings) = parse("[routing]\nmode = \"split\"\n", "f").unwrap();
     assert!(warnings[0].to_string().contains("no [[servers]] are listed"), "{}", warnings[0]);
+}
+
+#[test]
+fn a_server_can_have_its_own_connections_lag_and_tls() {
+    let text = "[server]\nconnections_max = 50\ntls = \"preferred\"\n[routing]\nlag_max = \"3s\"\n\
+                [[servers]]\nname = \"a\"\naddress = \"h:1\"\n\
+                [[servers]]\nname = \"b\"\naddress = \"h:2\"\nconnections_max = 7\nlag_max = \"none\"\n\
+                tls = \"required\"\ntls_server_name = \"db.example\"\n\
+                [[users]]\nname = \"app\"\npassword = \"secret\"\n";
+    let (plan, warnings) = parse(text, "f").unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let options = plan.governing("main").server;
+    let said = plan.servers.iter().map(|rule| {
+        let (tls, name) = rule.tls_to(options);
+        let lag = rule.lag_max.or(plan.routing.lag_max);
+        (rule.connections_max(options), lag, tls.mode, name)
+    });
+    let three = Some(Duration::from_secs(3));
+    let expected = [
+        (50, three, backend::tls::Mode::Preferred, None),
+        (7, None, backend::tls::Mode::Required, Some("db.example")),
+    ];
+    assert_eq!(said.collect::<Vec<_>>(), expected);
+    assert_eq!(plan.connections_of_all(|one| one), 57);
 }

@@ -10,9 +10,10 @@ use crate::cluster::servers::ServerId;
 use crate::dispatch::agenda::Due;
 use crate::dispatch::answer;
 use crate::dispatch::backend::{Backend, SetDown};
+use crate::dispatch::cached::{self, CacheLook};
 use crate::dispatch::client::Client;
 use crate::dispatch::clusters::{self, Way};
-use crate::dispatch::command::{Awaits, Command};
+use crate::dispatch::command::Command;
 use crate::dispatch::launch;
 use crate::dispatch::local::Local;
 use crate::dispatch::pipeline;
@@ -58,8 +59,8 @@ fn enter_cluster(
     let mut instead = match clusters::lead(worker, client, &mut command, packet) {
         Ok(Way::Free) => Vec::new(),
         Ok(Way::As(instead)) => instead,
-        Ok(Way::Waits) => {
-            return answer::hold(worker, client, command, packet, Awaits::Backend);
+        Ok(Way::Waits(awaits)) => {
+            return answer::hold(worker, client, command, packet, awaits);
         }
         // A piece of a parameter has no reply.
         Err(fault) if packet.get(HEADER) == Some(&(Opcode::StmtSendLongData as u8)) => {
@@ -113,6 +114,13 @@ pub(crate) fn enter_here(
 ) {
     rights::look(worker);
     let backend = client.backend();
+    let command = match worker.caches.is_on() && backend.is_none() {
+        true => match cached::enter(worker, client, command, packet) {
+            CacheLook::GoesOn(command) => command,
+            CacheLook::Over => return,
+        },
+        false => command,
+    };
     let (ask, now) = (client.ask(&command), crate::worker::clock::now());
     let local = worker.at(client.server.get());
     let mut gate = local.gate.borrow_mut();

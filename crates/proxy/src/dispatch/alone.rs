@@ -47,7 +47,7 @@ pub(crate) fn is_due(worker: &Worker, client: &Client) -> bool {
     let is_silent = |server: ServerId| worker.at(server).server.facts.reports.are_missing();
     let server = match worker.shared.cluster.routes(client.routing.cluster.get()) {
         None => Some(client.server.get()),
-        Some(members) if client.routing.mode.get() != Mode::Readers => members.writer(),
+        Some(members) if client.routing.mode.get() != Mode::Readers => members.writer_of(client.id),
         Some(_) => None,
     };
     server.is_some_and(is_silent) && !client.session.borrow().has_lost_transaction()
@@ -55,7 +55,7 @@ pub(crate) fn is_due(worker: &Worker, client: &Client) -> bool {
 
 fn goes_to(members: &Members, client: &Client, server: ServerId) -> GoesTo {
     match client.routing.mode.get() {
-        Mode::Split => GoesTo::Split { is_writer: members.writer() == Some(server) },
+        Mode::Split => GoesTo::Split { is_writer: members.is_writer(server) },
         Mode::Writer | Mode::Readers => GoesTo::One,
     }
 }

@@ -11,6 +11,7 @@ use crate::cluster::servers::ServerId;
 use crate::dispatch::admit;
 use crate::dispatch::answer;
 use crate::dispatch::backend::{Backend, Destination, Life};
+use crate::dispatch::cached::written;
 use crate::dispatch::departure;
 use crate::dispatch::local::Local;
 use crate::dispatch::lost_backend;
@@ -182,6 +183,7 @@ fn backend_of(worker: &Worker, opened: Opened) -> Rc<Backend> {
 pub(crate) fn not_opened(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoBackend) {
     let server = &local.server;
     worker.counters.backends_failed.add(1);
+    written::see_unreachable(worker, server.id);
     local.traffic.failed.add(1);
     supply::give_back_place(worker, key);
     let user = worker.pool.keys.borrow().get(key).user.clone();

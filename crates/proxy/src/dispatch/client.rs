@@ -31,7 +31,7 @@ use crate::dispatch::backend::Backend;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::input::Input;
 use crate::dispatch::memory::{Claimant, ReservedMemory};
-use crate::dispatch::ruled::standing::CameBy;
+use crate::dispatch::ruled::standing::{CameBy, KnownView};
 use crate::dispatch::states::{ClientState, Counted};
 use crate::pool::keys::KeyId;
 use crate::records::{LoggedClient, SlowClient};
@@ -87,12 +87,26 @@ pub(crate) struct ClientRouting {
     /// The cluster that serves it, and the one of its user.
     pub(crate) cluster: Cell<ClusterId>,
     pub(crate) home: Cell<ClusterId>,
+    /// Further clusters that it has come to.
+    pub(crate) visits: Seldom<Visits>,
     /// What rules may ask for.
     pub(crate) came_by: CameBy,
+    pub(crate) view: KnownView,
+}
+
+/// Clusters that are not its user's own.
+#[derive(Debug, Default)]
+pub(crate) struct Visits {
+    /// Its account there was looked at.
+    pub(crate) admitted: Vec<ClusterId>,
+    /// It is to be looked at here.
+    pub(crate) asked: Option<ClusterId>,
 }
 
 /// Since when a client does what it does.
 pub(crate) struct ClientTimes {
+    /// When it had logged in.
+    pub(crate) came: Instant,
     /// When its state last changed.
     pub(crate) changed: Cell<Instant>,
     /// Since when its transaction is open; `None`: none was when it might last send a command.
@@ -106,7 +120,7 @@ pub(crate) struct ClientTimes {
 impl ClientTimes {
     fn new(now: Instant) -> Self {
         let (transaction, passed, rule) = (Cell::default(), Seldom::default(), Seldom::default());
-        Self { changed: Cell::new(now), transaction, passed, rule }
+        Self { came: now, changed: Cell::new(now), transaction, passed, rule }
     }
 }
 
@@ -133,6 +147,8 @@ pub(crate) enum Event {
     Drained,
     /// The client wants to be another user; this is its command.
     ChangeUser(Vec<u8>),
+    /// Its statement waits for what its account in this cluster is.
+    Visit(ClusterId),
     /// The client is gone, or Flifo has ended it.
     End,
     /// Another process has it.
@@ -160,7 +176,9 @@ impl Client {
                 mode_by_route: Cell::new(login.mode_by_route),
                 cluster: Cell::new(login.cluster),
                 home: Cell::new(login.cluster),
+                visits: Seldom::default(),
                 came_by: login.came_by,
+                view: KnownView::default(),
             },
             class: Cell::new(login.class),
             writes: Seldom::default(),
@@ -189,6 +207,13 @@ impl Client {
     /// Whether Flifo has authenticated it, and can log in as its user.
     pub(crate) const fn has_key(&self) -> bool {
         self.key.get().is_some()
+    }
+
+    /// It goes on as another user.
+    pub(crate) fn become_user(&self, name: UserName) {
+        *self.user.borrow_mut() = name;
+        self.routing.view.forget();
+        self.routing.visits.take();
     }
 
     /// Its session has a schema now, or has none any more: backends that have one serve no client that has none.
@@ -339,6 +364,19 @@ impl Client {
         self.wake();
     }
 
+    /// Whether its account in a cluster was looked at.
+    pub(crate) fn is_admitted(&self, cluster: ClusterId) -> bool {
+        let has_been_there = |visits: &mut Visits| visits.admitted.contains(&cluster);
+        self.routing.home.get() == cluster
+            || self.routing.visits.with(has_been_there).unwrap_or(false)
+    }
+
+    /// Has the client's task look at its account in a cluster.
+    pub(crate) fn begin_visit(&self, cluster: ClusterId) {
+        self.routing.visits.change(|visits| visits.asked = Some(cluster));
+        self.wake();
+    }
+
     pub(crate) fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
@@ -407,6 +445,9 @@ impl Client {
         if !may_read {
             if let Some(payload) = self.input.change_of_user.take() {
                 return Poll::Ready(Event::ChangeUser(payload));
+            }
+            if let Some(cluster) = self.routing.visits.with(|it| it.asked.take()).flatten() {
+                return Poll::Ready(Event::Visit(cluster));
             }
             return self.poll_gone(context);
         }

@@ -4,7 +4,8 @@
 //! Owns the way from one cluster to another; which server of a cluster it is, [`crate::dispatch::route`] says. A client
 //! that keeps its backend (a transaction, a pin) stays in the cluster of that. Invariants: a statement that would leave
 //! it is refused, and no server has seen anything of it; no server is told the schema of another cluster before a
-//! command that enters a schema, or that executes what was prepared in one.
+//! command that enters a schema, or that executes what was prepared in one; no server of a cluster that is not the
+//! client's own sees a command before its account there was looked at.
 
 use std::rc::Rc;
 
@@ -19,7 +20,7 @@ use crate::cluster::members::ClusterId;
 use crate::cluster::servers::ServerId;
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
-use crate::dispatch::command::{Command, SentBy};
+use crate::dispatch::command::{Awaits, Command, SentBy};
 use crate::dispatch::diagnostics;
 use crate::dispatch::handover;
 use crate::dispatch::supply;
@@ -33,8 +34,8 @@ pub(crate) enum Way {
     Free,
     /// As this packet. A server is told its client's schema before a text, and not before a command that enters one.
     As(Vec<u8>),
-    /// The client's backend is asked for what it alone knows; the command is put on hold, and read again behind that.
-    Waits,
+    /// The command is put on hold, and read again when that has come.
+    Waits(Awaits),
 }
 
 /// The cluster that a command goes to.
@@ -61,10 +62,16 @@ pub(crate) fn lead(
             }
         };
     }
-    match leave_others(worker, client, of(client, command))? {
-        Way::Free => Ok(way),
-        waits => Ok(waits),
+    let cluster = of(client, command);
+    if !leave_others(worker, client, cluster)? {
+        return Ok(Way::Waits(Awaits::Backend));
     }
+    // One that has its backend there has been there before.
+    if client.backend.borrow().is_none() && !client.is_admitted(cluster) {
+        client.begin_visit(cluster);
+        return Ok(Way::Waits(Awaits::Account));
+    }
+    Ok(way)
 }
 
 /// The cluster of a schema may be another one by now.
@@ -79,7 +86,7 @@ pub(crate) fn forget(command: &mut Command) {
 
 /// Finds out where the client's statements go, if nothing else is said of them.
 fn settle(worker: &Worker, client: &Client) {
-    let bound = client.backend().filter(|_| !client.session.borrow().can_yield());
+    let bound = client.backend().filter(|_| !client.session.borrow().can_do_without());
     let cluster = match bound {
         // What has entered a schema of another cluster unseen goes there when it lets go of this one.
         Some(backend) => worker.shared.cluster.of(backend.server).id,
@@ -187,31 +194,32 @@ fn to_prepared(worker: &Worker, client: &Client, command: &mut Command) {
     }
 }
 
-/// Gives up a backend that is in another cluster than this. An error: the client is bound to it.
+/// Gives up a backend that is in another cluster than this. False: that is asked first for what it alone knows. An
+/// error: the client is bound to it.
 fn leave_others(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     cluster: ClusterId,
-) -> Result<Way, Fault> {
-    let Some(backend) = client.backend() else { return Ok(Way::Free) };
+) -> Result<bool, Fault> {
+    let Some(backend) = client.backend() else { return Ok(true) };
     if worker.shared.cluster.of(backend.server).id == cluster {
-        return Ok(Way::Free);
+        return Ok(true);
     }
     let session = client.session.borrow();
-    if !session.can_yield() {
+    if !session.can_do_without() {
         drop(session);
         return Err(is_bound(worker, client, cluster));
     }
-    let is_unseen = session.can_yield_unseen();
+    let is_unseen = session.can_leave_unseen();
     drop(session);
     if !is_unseen {
         handover::begin(worker, client, &backend);
-        return Ok(Way::Waits);
+        return Ok(false);
     }
     supply::yield_backend(client, &backend);
     backend.release();
     supply::give_back(worker, &backend);
-    Ok(Way::Free)
+    Ok(true)
 }
 
 /// What a client is told whose statement would leave the cluster that the client is bound to.
@@ -220,7 +228,11 @@ fn is_bound(worker: &Worker, client: &Client, cluster: ClusterId) -> Fault {
     let why = match session.pin() {
         _ if session.in_transaction() => "is in a transaction".to_owned(),
         Some(pin) => format!("keeps its connection ({})", pin.name()),
-        None => "keeps its connection".to_owned(),
+        None if session.has_characteristics() => {
+            "has told the server of its next transaction (SET TRANSACTION)".to_owned()
+        }
+        None if session.is_kept_by_rule() => "keeps its connection by a rule".to_owned(),
+        None => "has a cursor or long data of a prepared statement".to_owned(),
     };
     let name = |id| &worker.shared.cluster.get(id).name;
     let message = format!(

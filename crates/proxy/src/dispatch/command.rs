@@ -5,7 +5,7 @@
 //! ([`crate::dispatch::in_flight::InFlight`]). A client that may send one has none, so nothing of a command is left to
 //! be reset behind it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -14,11 +14,13 @@ use engine::passed_texts::PassedText;
 use engine::rights::Change;
 use engine::session::facts::Facts;
 use engine::session::plan::Found;
+use engine::statement::rule::RuleCache;
 use engine::user_variables::Assignment;
 use view::digests::Place;
 
 use crate::cluster::members::ClusterId;
 use crate::cluster::servers::ServerId;
+use crate::dispatch::cached::writes::Writes;
 use crate::dispatch::ruled::hits::{RuleWay, Ruled};
 use crate::dispatch::shared_run::Sharing;
 use crate::records::Noted;
@@ -63,6 +65,8 @@ pub(crate) struct Rare {
     pub(crate) prepares: Option<PassedText>,
     /// What rules have said of it.
     pub(crate) ruled: Option<Box<Ruled>>,
+    /// What it writes, from before it is sent until it has ended; see [`crate::dispatch::cached::written`].
+    pub(crate) written: Cell<Option<Box<Writes>>>,
     /// The cluster that it goes to, if that is not its client's; see [`crate::dispatch::clusters`].
     pub(crate) cluster: Option<(ClusterId, SentBy)>,
 }
@@ -92,12 +96,14 @@ pub(crate) enum Awaits {
     Reset,
     /// Until a rule lets it go on; then it is read again.
     Rule,
+    /// Until its client's account in another cluster is known; then it is read again. See [`crate::frontend::visits`].
+    Account,
 }
 
 impl Awaits {
     /// Whether the command is read again when that has come.
     pub(crate) const fn reads_again(self) -> bool {
-        matches!(self, Self::Backend | Self::Messages | Self::Reset | Self::Rule)
+        matches!(self, Self::Backend | Self::Messages | Self::Reset | Self::Rule | Self::Account)
     }
 }
 
@@ -128,7 +134,14 @@ impl Command {
 
     /// Where a rule sends it.
     pub(crate) fn way(&self) -> Option<RuleWay> {
-        self.rare.as_ref()?.ruled.as_ref()?.sends.way
+        let ruled = self.rare.as_ref()?.ruled.as_ref()?;
+        // What is kept for others is read where nothing lags.
+        ruled.sends.way.or_else(|| ruled.cache.map(|_| RuleWay::Writer))
+    }
+
+    /// For how long a rule has its reply kept.
+    pub(crate) fn cache(&self) -> Option<RuleCache> {
+        self.rare.as_ref()?.ruled.as_ref()?.cache
     }
 
     /// How often rules let it be run again, if they say.

@@ -35,6 +35,7 @@ use crate::dispatch::handover;
 use crate::dispatch::kill_orders;
 use crate::dispatch::large_commands;
 use crate::dispatch::lost_transaction;
+use crate::dispatch::mirrored;
 use crate::dispatch::notes;
 use crate::dispatch::out_of_sight;
 use crate::dispatch::own_id;
@@ -197,8 +198,7 @@ fn pass(
     let is_query = opcode == Some(Opcode::Query);
     if worker.ruled.is_on() {
         let comes = if is_query { Comes::AsQuery } else { Comes::ToBePrepared };
-        let seen = SeenText { digest: Digest::of(query.text()), ..SeenText::default() };
-        match ruled::see_text(worker, client, command, &mut query, seen, comes) {
+        match ruled::see_passing_text(worker, client, command, &mut query, comes) {
             AfterRules::GoesOn(goes_on) => command = goes_on,
             AfterRules::Over => return,
         }
@@ -343,19 +343,21 @@ fn text(
         return enter_kept(worker, client, command, packet, Pin::Unreadable);
     };
     let mut query = QueryPacket::new(client, text_at, packet);
-    let mut intent = worker.readings.borrow_mut().read(query.text());
-    if worker.ruled.is_on() {
+    let mut intent = if worker.ruled.is_on() {
         let comes = if is_prepare { Comes::ToBePrepared } else { Comes::AsQuery };
-        let (digest, reads) = (intent.digest, intent.read.is_some());
-        let seen = SeenText { digest, reads, schema: None };
-        match ruled::see_text(worker, client, command, &mut query, seen, comes) {
-            AfterRules::GoesOn(goes_on) => command = goes_on,
-            AfterRules::Over => return,
+        match ruled::read_text(worker, client, command, &mut query, comes) {
+            Some((goes_on, intent)) => {
+                command = goes_on;
+                if !is_prepare {
+                    mirrored::see_query(worker, client, &mut command, query.text(), &intent);
+                }
+                intent
+            }
+            None => return,
         }
-        if query.is_other() {
-            intent = worker.readings.borrow_mut().read(query.text());
-        }
-    }
+    } else {
+        worker.readings.borrow_mut().read(query.text())
+    };
     if is_prepare && intent.has(Trait::AsksGtid) {
         // It is asked of the backend that executes it.
         intent.pin.get_or_insert(Pin::SessionVariable);
@@ -390,7 +392,7 @@ fn enter_text(
 ) {
     let may_change = own_id::may_change(client);
     // A text that is prepared is judged as well: what it will leave behind is the same.
-    let out_of_sight = out_of_sight::find(worker, client, query.text(), None);
+    let out_of_sight = out_of_sight::find(worker, client, &command, query.text(), None);
     let leaves = match pins::judge(worker, client, intent, out_of_sight) {
         Ok(leaves) => leaves,
         Err(fault) => return answer::refuse(worker, client, command, &fault),
@@ -619,8 +621,14 @@ fn execute_by_rules(
         None => (lexed.text(&source.text, source.dialect), source.intent.digest),
     };
     let (reads, schema) = (source.intent.read.is_some(), source.schema.as_deref());
-    let seen = SeenText { digest, reads, schema };
-    ruled::see_execute(worker, client, command, packet, seen, text)
+    let seen = SeenText { digest, reads, schema, decisions: Some(&source.decisions) };
+    match ruled::see_execute(worker, client, command, packet, seen, text) {
+        AfterRules::GoesOn(mut command) => {
+            mirrored::see_execute(worker, client, &mut command, packet, source);
+            AfterRules::GoesOn(command)
+        }
+        AfterRules::Over => AfterRules::Over,
+    }
 }
 
 /// A prepared statement is executed.
@@ -639,7 +647,8 @@ fn execute(
     command.begun = worker.tally.ask(intent.digest, text);
     command.noted = notes::begin(worker, &command, text);
     command.changes(change(worker, client, intent, text));
-    let out_of_sight = out_of_sight::find(worker, client, text, source.schema.as_deref());
+    let schema = source.schema.as_deref();
+    let out_of_sight = out_of_sight::find(worker, client, &command, text, schema);
     let judged = match is_unread {
         true => pins::keep(worker, client, Pin::LongData, Some(intent.digest)),
         false => pins::judge(worker, client, intent, out_of_sight),

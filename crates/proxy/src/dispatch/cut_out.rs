@@ -40,7 +40,8 @@ fn go_back(worker: &Rc<Worker>, client: &Rc<Client>, stray: &Stray) {
         worker.sharing.kinds.borrow_mut().rest(digest, now);
     }
     client.change_state(ClientState::Queued);
-    let is_routed = worker.shared.cluster.routes(clusters::of(client, &command)).is_some();
+    let is_routed = worker.shared.cluster.routes(clusters::of(client, &command)).is_some()
+        || command.cache().is_some();
     let (Some(key), false) = (client.key.get(), is_routed) else {
         return admit::enter_held(worker, client, command, false);
     };

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::dispatch::backend::Backend;
+use crate::dispatch::cached::written;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::pipeline;
@@ -21,6 +22,9 @@ pub(crate) fn finish_command(
 ) {
     worker.counters.statements.add(1);
     route::note_end(worker, client, command, backend.server);
+    if worker.caches.is_on() {
+        written::end(worker, client, backend, command);
+    }
     release(worker, client, backend, slot);
 }
 

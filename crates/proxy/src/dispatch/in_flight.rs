@@ -191,12 +191,22 @@ impl InFlight {
         }
     }
 
+    /// The end of its reply, which its client is written later.
+    #[inline]
+    pub(crate) fn keep_tail(&mut self, bytes: &[u8]) {
+        if let Some(run) = self.shared()
+            && let Some(fill) = &run.fill
+        {
+            fill.keep_tail(bytes);
+        }
+    }
+
     /// Its client waits again, with its command; what was sent runs for nothing.
     pub(crate) fn give_up(&mut self) -> Option<Rc<Client>> {
         let client = self.client.take()?;
         if let Some(command) = &mut self.command {
             // Those that were to get the reply wait again as well.
-            command.sharing = Sharing::Alone;
+            command.sharing.cut_off();
         }
         *client.current.borrow_mut() = self.command.take();
         Some(client)

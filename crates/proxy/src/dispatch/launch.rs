@@ -20,6 +20,7 @@ use wire::statement::{self, Execute};
 use crate::dispatch::alone;
 use crate::dispatch::answer;
 use crate::dispatch::backend::{Backend, Taint};
+use crate::dispatch::cached::{self, written};
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::earlier;
@@ -42,6 +43,10 @@ pub(crate) fn launch(
 ) {
     if let Some(noted) = &mut command.noted {
         noted.launch(crate::worker::clock::now());
+    }
+    if worker.caches.is_on() {
+        written::begin(worker, client, backend, &mut command, packet);
+        cached::begin_run(&command);
     }
     let Some(opcode) = packet.get(HEADER).copied().and_then(Opcode::decode) else {
         // Only a pass-through client's unknown command comes this far: the server answers it as it likes.
@@ -168,6 +173,10 @@ pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, backend: &R
     let Some(mut command) = client.take_command() else { return };
     backend.board(client);
     let mut packet = std::mem::take(&mut command.packet);
+    if worker.caches.is_on() {
+        written::begin(worker, client, backend, &mut command, &packet);
+        cached::begin_run(&command);
+    }
     let id = statement::id(&packet[HEADER..]);
     let sent = if packet.get(HEADER) == Some(&(Opcode::StmtExecute as u8)) {
         let sent = send_execute(client, backend, command, &mut packet);

@@ -13,6 +13,7 @@ use wire::response::{OK, OkPacket};
 use wire::tracker;
 
 use crate::dispatch::client::Client;
+use crate::dispatch::clusters;
 use crate::dispatch::command::Awaits;
 use crate::dispatch::commands;
 use crate::dispatch::notes;
@@ -24,7 +25,9 @@ pub(crate) fn enter(worker: &Rc<Worker>, client: &Rc<Client>, schema: &[u8]) {
     let (name, since) = (Rc::from(schema), worker.shared.alterations.now());
     let now = crate::worker::clock::now();
     let find = |key| worker.schemas.borrow().find(key, name, since, now);
-    match client.key.get().and_then(find) {
+    // Its account in that cluster comes first.
+    let is_admitted = client.is_admitted(clusters::own(worker, client, Some(schema)));
+    match client.key.get().filter(|_| is_admitted).and_then(find) {
         Some(entered) => {
             accept(client, entered);
             notes::see_login(worker, client);

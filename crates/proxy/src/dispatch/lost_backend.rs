@@ -10,6 +10,7 @@ use wire::response::ErrPacket;
 use crate::cluster::servers::ServerId;
 use crate::dispatch::answer;
 use crate::dispatch::backend::{Backend, Life, SetDown};
+use crate::dispatch::cached::written;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Awaits;
 use crate::dispatch::diagnostics;
@@ -32,7 +33,10 @@ use crate::worker::counters::Why;
 pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     session_reset::forget(worker, backend);
     backend.set_down.set(SetDown::No);
-    let (flights, local) = (backend.in_flight.take(), worker.at(backend.server));
+    let (mut flights, local) = (backend.in_flight.take(), worker.at(backend.server));
+    if worker.caches.is_on() {
+        written::lose(worker, backend, flights.iter_mut());
+    }
     let holder = backend.holder.take();
     if let Some(waiting) = holder.as_ref().and_then(|client| client.waiting.take()) {
         local.gate.borrow_mut().leave(waiting);

@@ -80,6 +80,13 @@ pub(crate) fn see_end(
     finish(worker, client, noted, end, Some(flight.since));
 }
 
+/// A reply that was kept has answered a statement.
+pub(crate) fn see_cached(worker: &Worker, client: &Client, noted: Noted, rows: u64) {
+    let server = worker.at(client.server.get()).server.name.clone();
+    let backend = SlowBackend { server, id: None };
+    finish(worker, client, noted, StatementEnd { rows, backend, ..StatementEnd::default() }, None);
+}
+
 /// Flifo has answered a statement with an error.
 pub(crate) fn see_fault(worker: &Worker, client: &Client, noted: Noted, fault: &Fault) {
     let (error, _) = fault.code();

@@ -8,7 +8,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use wire::text::Text;
 
+use crate::cluster::members::ClusterId;
 use crate::dispatch::client::Client;
+use crate::dispatch::clusters;
+use crate::dispatch::command::Command;
 use crate::dispatch::worker::Worker;
 use crate::users::sight::{FoundDefinitions, NOTHING, OutOfSight};
 
@@ -17,12 +20,27 @@ use crate::users::sight::{FoundDefinitions, NOTHING, OutOfSight};
 pub(crate) fn find(
     worker: &Worker,
     client: &Client,
+    command: &Command,
     text: Text<'_>,
     schema: Option<&[u8]>,
 ) -> OutOfSight {
     match worker.shared.hidden.knowing.load(Relaxed) {
         0 => OutOfSight::default(),
-        _ => find_among(&found_for(worker, client), client, text, schema),
+        _ => find_among(&found_for(worker, client, command, schema), client, text, schema),
+    }
+}
+
+/// The cluster that a text goes to.
+fn cluster_of(
+    worker: &Worker,
+    client: &Client,
+    command: &Command,
+    schema: Option<&[u8]>,
+) -> ClusterId {
+    match command.sent_to() {
+        Some((cluster, _)) => cluster,
+        None if worker.shared.cluster.are_several() => clusters::own(worker, client, schema),
+        None => client.routing.cluster.get(),
     }
 }
 
@@ -46,19 +64,28 @@ pub(crate) fn find_among(
 pub(crate) fn may_vary(
     worker: &Worker,
     client: &Client,
+    command: &Command,
     text: Text<'_>,
     schema: Option<&[u8]>,
 ) -> bool {
-    let found = found_for(worker, client);
+    let found = found_for(worker, client, command, schema);
     !found.knows_views || found.varying.find(text, schema).is_some()
 }
 
-/// What the reader for this client has found.
-pub(crate) fn found_for(worker: &Worker, client: &Client) -> Arc<FoundDefinitions> {
+/// What the reader for this client has found in the cluster that a command goes to.
+pub(crate) fn found_for(
+    worker: &Worker,
+    client: &Client,
+    command: &Command,
+    schema: Option<&[u8]>,
+) -> Arc<FoundDefinitions> {
+    let cluster = cluster_of(worker, client, command, schema);
     let hidden = &worker.shared.hidden;
-    if hidden.is_common_whole.load(Relaxed) {
+    if hidden.is_common_whole.load(Relaxed)
+        && worker.shared.cluster.is_common(&worker.plan(), cluster)
+    {
         return hidden.common.found();
     }
-    let of_key = |key| worker.user_of(key, |user| Some(user.sight.found()));
+    let of_key = |key| worker.user_of(key, |user| Some(user.sight.of(cluster).found()));
     client.key.get().and_then(of_key).unwrap_or_else(|| Arc::clone(&NOTHING))
 }

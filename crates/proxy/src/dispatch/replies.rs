@@ -31,6 +31,7 @@ use crate::dispatch::in_flight::{AfterReply, InFlight, Settled};
 use crate::dispatch::interrupted;
 use crate::dispatch::login_schema;
 use crate::dispatch::lost_backend;
+use crate::dispatch::mirrored;
 use crate::dispatch::notes;
 use crate::dispatch::ok_rewrite::{self, Listens};
 use crate::dispatch::own_id;
@@ -176,11 +177,19 @@ fn follow(
         }
     }
     // A reply may end exactly where the bytes do.
-    if let Some(flight) = backend.in_flight.borrow_mut().front_mut() {
-        handover::listen(flight, &bytes[from..len]);
-    }
-    finish_ended(worker, backend, from..len, settled);
+    hear_end(backend, &bytes[from..len]);
+    finish_ended(worker, backend, (&bytes[..len], from..len), settled);
     true
+}
+
+/// The last bytes that have come, with which a reply may end.
+fn hear_end(backend: &Backend, bytes: &[u8]) {
+    if let Some(flight) = backend.in_flight.borrow_mut().front_mut() {
+        handover::listen(flight, bytes);
+        if flight.follower.is_done() {
+            flight.keep_tail(bytes);
+        }
+    }
 }
 
 /// Shows a packet to all that learn from it, or change it for their client. `from`: where what the client has not got
@@ -225,7 +234,8 @@ fn end_reply(
     }
     let Some(mut flight) = flight else { return };
     handover::listen(&mut flight, &bytes[tail.clone()]);
-    let own = finish(worker, backend, &mut flight, tail, settled);
+    flight.keep_tail(&bytes[tail.clone()]);
+    let own = finish(worker, backend, &mut flight, (bytes, tail), settled);
     settled.extend(own);
     flight.land();
 }
@@ -263,11 +273,12 @@ fn part(backend: &Backend, client: Option<&Client>, before: &[u8]) -> bool {
     false
 }
 
-/// Ends the reply in flight if its last byte has been followed; `tail` is what its client has not got yet.
+/// Ends the reply in flight if its last byte has been followed; `tail`, of these bytes, is what its client has not got
+/// yet.
 fn finish_ended(
     worker: &Rc<Worker>,
     backend: &Rc<Backend>,
-    tail: Range<usize>,
+    tail: (&[u8], Range<usize>),
     settled: &mut Vec<Settled>,
 ) {
     let mut flights = backend.in_flight.borrow_mut();
@@ -519,7 +530,7 @@ fn finish(
     worker: &Rc<Worker>,
     backend: &Rc<Backend>,
     flight: &mut InFlight,
-    tail: Range<usize>,
+    (bytes, tail): (&[u8], Range<usize>),
     settled: &mut Vec<Settled>,
 ) -> Option<Settled> {
     let took = crate::worker::clock::now() - flight.since;
@@ -558,7 +569,7 @@ fn finish(
         admit::launch_held(worker, &client, backend);
         return None;
     }
-    share(worker, backend, flight, &tail, settled);
+    share(worker, backend, flight, (bytes, &tail), settled);
     match flight.purpose.is_clients() {
         true => Some(finish_clients(worker, backend, client, flight, tail, took)),
         false => {
@@ -568,21 +579,27 @@ fn finish(
     }
 }
 
-/// Others may get the same reply.
+/// Others may get the same reply, or a mirror's is compared with it.
 #[inline]
 fn share(
     worker: &Rc<Worker>,
     backend: &Backend,
     flight: &mut InFlight,
-    tail: &Range<usize>,
+    (bytes, tail): (&[u8], &Range<usize>),
     settled: &mut Vec<Settled>,
 ) {
     if flight.shared().is_none() {
         return;
     }
     let sharing = flight.command.as_mut().map(|command| std::mem::take(&mut command.sharing));
-    if let Some(Sharing::Leads(run)) = sharing {
+    if let Some(Sharing::Leads(mut run)) = sharing {
         let took = crate::worker::clock::now() - flight.since;
+        if let Some(sum) = run.take_sum() {
+            mirrored::end(worker, backend, flight, sum, &bytes[tail.clone()], took);
+            if !run.is_shared() {
+                return;
+            }
+        }
         shared_reads::deliver(worker, backend, flight, run, tail, took, settled);
     }
 }

@@ -45,6 +45,11 @@ pub(crate) struct Report {
     /// In the order of [`crate::worker::counters::Why`].
     pub(crate) sent_again: Vec<u64>,
     pub(crate) cut_out: Vec<u64>,
+    pub(crate) cache_not: Vec<u64>,
+    /// Replies that are kept, and their bytes.
+    pub(crate) cache: Vec<KeptReport>,
+    pub(crate) cache_entries: u64,
+    pub(crate) cache_bytes: u64,
     pub(crate) pins: Vec<u64>,
     pub(crate) errors: Vec<ServerError>,
     pub(crate) rows: u64,
@@ -63,6 +68,20 @@ pub(crate) struct Report {
     pub(crate) rooms: [RoomReport; 2],
     pub(crate) digests: Vec<Told>,
     pub(crate) at: Instant,
+}
+
+/// A reply that is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptReport {
+    pub(crate) user: String,
+    pub(crate) schema: Option<String>,
+    pub(crate) text: String,
+    /// Nothing was written since.
+    pub(crate) is_good: bool,
+    pub(crate) hits: u64,
+    pub(crate) age: Duration,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
 }
 
 /// What a worker has at one server.
@@ -154,6 +173,10 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         faults: worker.counters.faults.iter().map(|counter| counter.get()).collect(),
         sent_again: worker.counters.sent_again.iter().map(|counter| counter.get()).collect(),
         cut_out: worker.counters.cut_out.iter().map(|counter| counter.get()).collect(),
+        cache_not: worker.counters.cache_not.iter().map(|counter| counter.get()).collect(),
+        cache: if want.digests { kept(worker, now) } else { Vec::new() },
+        cache_entries: worker.caches.store.borrow().len() as u64,
+        cache_bytes: worker.caches.store.borrow().weight(),
         pins: worker.counters.pins.iter().map(|counter| counter.get()).collect(),
         errors: worker.tally.errors(),
         rows: worker.tally.rows.get(),
@@ -172,6 +195,25 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         digests: if want.digests { worker.tally.digests() } else { Vec::new() },
         at: now,
     }
+}
+
+/// More are not told of one by one.
+const KEPT_MAX: usize = 1000;
+
+fn kept(worker: &Worker, now: Instant) -> Vec<KeptReport> {
+    let store = worker.caches.store.borrow();
+    let (since, era) = (worker.shared.alterations.now(), worker.shared.rights.eras.now());
+    let told = store.iter().take(KEPT_MAX).map(|(_, entry)| KeptReport {
+        user: text(worker.pool.keys.borrow().get(entry.asked.key).user.as_bytes()),
+        schema: entry.asked.schema.as_ref().map(|schema| text(schema)),
+        text: text(entry.asked.text()),
+        is_good: entry.is_good(since, era),
+        hits: entry.hits.get(),
+        age: now.saturating_duration_since(entry.at),
+        rows: entry.rows,
+        bytes: entry.reply.len() as u64,
+    });
+    told.collect()
 }
 
 fn gate(local: &Local) -> GateReport {
@@ -324,6 +366,7 @@ fn wait(client: &Client, state: ClientState) -> Option<&'static str> {
             Some(Awaits::Backend | Awaits::Messages) => "diagnostics of its last statement",
             Some(Awaits::Reset) => "a session reset",
             Some(Awaits::Rule) => "a rule",
+            Some(Awaits::Account) => "its account in another cluster",
             Some(Awaits::Answer) | None => "session setup",
         },
         ClientState::Running => "the server",

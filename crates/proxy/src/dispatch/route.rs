@@ -26,7 +26,6 @@ use crate::dispatch::handover;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::local::Local;
 use crate::dispatch::ruled::hits::RuleWay;
-use crate::dispatch::shared_run::Sharing;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
@@ -61,11 +60,20 @@ pub(crate) fn choose(
     }
     let reader = reads.then(|| reader(worker, members, client, avoided)).flatten();
     let holds = |server: &ServerId| holds_writes(members, client, *server, reads);
-    let writer = || members.writer().filter(|it| reads || avoided != Some(*it)).filter(holds);
+    let may_write_there = |it: &ServerId| reads || avoided != Some(*it);
+    let writer = || {
+        let writer = members.writer_of(client.id).filter(|it| may_serve(members, *it, reads))?;
+        Some(writer).filter(may_write_there).filter(holds)
+    };
     reader.or_else(writer).or_else(|| {
-        let taker = taker(members, client).filter(|_| reads)?;
+        let taker = taker(members, client).filter(|it| reads && may_serve(members, *it, reads))?;
         Some(taker).filter(|it| avoided != Some(*it)).filter(holds)
     })
+}
+
+/// Whether a server may serve a read, or a write, as far as `routing.writer_reads` goes.
+fn may_serve(members: &Members, server: ServerId, reads: bool) -> bool {
+    !(reads && members.spares_writers() && members.is_writer(server))
 }
 
 /// The server that took the client's last write, if it can be read from, whatever else it is used for.
@@ -109,7 +117,8 @@ pub(crate) async fn home(worker: &Worker, cluster: ClusterId, mode: Mode) -> Ser
         let ids = || members.servers().map(|server| server.id);
         let least = |id: &ServerId| worker.shared.cluster.server(*id).slots.held();
         let readers = ids().filter(|id| mode == Mode::Readers && members.is_reader(*id));
-        if let Some(server) = readers.min_by_key(least).or_else(|| members.writer()) {
+        let writers = || ids().filter(|id| members.is_writer(*id)).min_by_key(least);
+        if let Some(server) = readers.min_by_key(least).or_else(writers) {
             return server;
         }
         if Instant::now() >= deadline {
@@ -226,9 +235,9 @@ fn may_stay(
     if let Some(RuleWay::To(wanted)) = way {
         return wanted == server && holds_writes(members, client, server, reads);
     }
-    let is_place = members.writer() == Some(server)
+    let is_place = members.writer_of(client.id) == Some(server)
         || reads && (members.is_reader(server) || taker(members, client) == Some(server));
-    is_place && holds_writes(members, client, server, reads)
+    is_place && may_serve(members, server, reads) && holds_writes(members, client, server, reads)
 }
 
 /// Whether a server is known to have all that this client has written. Where servers do not tell, a write need not wait
@@ -255,7 +264,7 @@ pub(crate) fn look_for_writes(members: &Members, client: &Client) {
     }
     client.writes.with(|writes| {
         let takers = writes.takers().map(ServerId).filter(|taker| members.has(*taker));
-        for server in takers.chain(members.writer()) {
+        for server in takers.chain(members.writer_of(client.id)) {
             if writes.taker().is_some() && members.is_usable(server) {
                 members.await_check(server);
             }
@@ -341,7 +350,7 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
     let (since, cluster) = match &mut *client.current.borrow_mut() {
         Some(command) => {
             // Others may not read where this one may.
-            command.sharing = Sharing::Alone;
+            command.sharing.cut_off();
             let since = *command.rare().stranded.get_or_insert(now);
             (since, clusters::of(client, command))
         }

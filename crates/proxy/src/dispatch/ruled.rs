@@ -6,6 +6,7 @@
 //! without rules, a statement costs one look at that; nothing is done to a text that would change how many values are
 //! bound to it; a client in a transaction neither waits nor moves.
 
+pub(crate) mod copied;
 mod firewall;
 pub(crate) mod hits;
 pub(crate) mod passed;
@@ -19,14 +20,16 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use engine::intent::Digest;
+use engine::intent::{Digest, Intent};
+use engine::mirror::Unmirrored;
 use engine::statement::edit::Unfit;
-use engine::statement::judge::Ruling;
+use engine::statement::judge::{Decisions, Judge, Ruling, View};
 use engine::statement::part::parts;
 use engine::statement::rule::{RatePer, RuleAnswer, RuleRate};
 use engine::statement::rules::{Moment, ReadyRule, RuleAsks, Rules, SessionFacts};
 use wire::text::Text;
 
+use self::copied::MirrorPart;
 use self::hits::{RuleSends, Ruled, joined};
 use self::refusals::{refused, told, too_many};
 use self::waits::{AfterRules, carry};
@@ -53,10 +56,62 @@ pub(crate) struct SeenText<'a> {
     pub(crate) reads: bool,
     /// The schema that it was prepared in.
     pub(crate) schema: Option<&'a [u8]>,
+    /// What rules have said of statements of its form.
+    pub(crate) decisions: Option<&'a Decisions>,
+}
+
+/// Reads a text, and has rules look at it. `None`: it was answered, or waits.
+pub(crate) fn read_text(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Box<Command>,
+    query: &mut QueryPacket<'_>,
+    comes: Comes,
+) -> Option<(Box<Command>, Intent)> {
+    let (mut intent, decisions) = worker.readings.borrow_mut().read_noted(query.text());
+    if decisions.as_deref().is_some_and(|decisions| are_silent(worker, client, decisions)) {
+        return Some((command, intent));
+    }
+    let (digest, reads) = (intent.digest, intent.read.is_some());
+    let seen = SeenText { digest, reads, schema: None, decisions: decisions.as_deref() };
+    match see_text(worker, client, command, query, seen, comes) {
+        AfterRules::GoesOn(command) => {
+            if query.is_other() {
+                intent = worker.readings.borrow_mut().read(query.text());
+            }
+            Some((command, intent))
+        }
+        AfterRules::Over => None,
+    }
+}
+
+/// Whether it is known that rules say nothing of such a statement of this client, and nothing was said of it before.
+#[inline]
+fn are_silent(worker: &Worker, client: &Client, decisions: &Decisions) -> bool {
+    let judge = worker.ruled.judge.borrow();
+    let session = client.session.borrow();
+    let view =
+        judge.as_ref().and_then(|judge| client.routing.view.get(judge, session.schema.as_ref()));
+    let is_silent = view.is_some_and(|view| decisions.are_silent(view));
+    is_silent && session.rule_label.is_none() && !worker.ruled.carries()
+}
+
+/// The same of a text that goes to the server unread.
+pub(crate) fn see_passing_text(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Box<Command>,
+    query: &mut QueryPacket<'_>,
+    comes: Comes,
+) -> AfterRules {
+    let (intent, decisions) = worker.readings.borrow_mut().read_noted(query.text());
+    let (digest, decisions) = (intent.digest, decisions.as_deref());
+    let seen = SeenText { digest, decisions, ..SeenText::default() };
+    see_text(worker, client, command, query, seen, comes)
 }
 
 /// Rules look at a text.
-pub(crate) fn see_text(
+fn see_text(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     command: Box<Command>,
@@ -75,7 +130,7 @@ pub(crate) fn see_text(
             _ => waits::enter_rooms(worker, client, command, query.packet()),
         };
     }
-    let Some((rules, hit)) = judge(worker, client, seen, Some(query.text())) else {
+    let Some((rules, hit)) = judge(worker, client, seen, Some(query.text()), comes) else {
         return AfterRules::GoesOn(command);
     };
     let mut ruled =
@@ -137,7 +192,7 @@ pub(crate) fn see_execute(
     if let Some(carried) = worker.ruled.carried.take() {
         return waits::enter_rooms(worker, client, carry(command, carried), packet);
     }
-    let Some((rules, hit)) = judge(worker, client, seen, Some(text)) else {
+    let Some((rules, hit)) = judge(worker, client, seen, Some(text), Comes::Prepared) else {
         return AfterRules::GoesOn(command);
     };
     match begin(worker, client, &rules, &hit, seen.digest, Comes::Prepared, None) {
@@ -160,11 +215,15 @@ pub(crate) fn see_unreadable(
 ) -> AfterRules {
     let seen = SeenText::default();
     if worker.ruled.carried.take().is_none()
-        && let Some((rules, hit)) = judge(worker, client, seen, None)
-        && let Err(fault) = begin(worker, client, &rules, &hit, seen.digest, Comes::AsQuery, None)
+        && let Some((rules, hit)) = judge(worker, client, seen, None, Comes::AsQuery)
     {
-        answer::refuse(worker, client, command, &fault);
-        return AfterRules::Over;
+        match begin(worker, client, &rules, &hit, seen.digest, Comes::AsQuery, None) {
+            Ok(mut ruled) => ruled.leave_out_of_mirror(Unmirrored::Large),
+            Err(fault) => {
+                answer::refuse(worker, client, command, &fault);
+                return AfterRules::Over;
+            }
+        }
     }
     AfterRules::GoesOn(command)
 }
@@ -178,11 +237,19 @@ fn judge(
     client: &Client,
     seen: SeenText<'_>,
     text: Option<Text<'_>>,
+    comes: Comes,
 ) -> Option<Judged> {
     let mut judge = worker.ruled.judge.borrow_mut();
     let judge = judge.as_mut()?;
+    let session = client.session.borrow();
+    let known = client.routing.view.get(judge, session.schema.as_ref());
+    let view = known.unwrap_or_else(|| view(judge, client, session.schema.as_ref()));
+    if session.rule_label.is_none() && seen.decisions.is_some_and(|it| it.are_silent(view)) {
+        return None;
+    }
     let asks = |what| judge.rules().asks(what);
-    let mut moment = Moment::default();
+    let is_prepared = comes == Comes::ToBePrepared;
+    let mut moment = Moment { is_prepared, ..Moment::default() };
     if asks(RuleAsks::Time) {
         (moment.local, moment.utc) = worker.ruled.week_minutes();
     }
@@ -190,26 +257,33 @@ fn judge(
         let (members, role) = ways::place(worker, client, seen.reads, seen.schema);
         (moment.cluster, moment.role) = (Some(members.name.as_str()), role);
     }
-    let user = client.user.borrow();
-    let session = client.session.borrow();
     moment.label = session.rule_label.as_deref();
     moment.in_transaction = session.in_transaction() || session.has_begun();
-    let mut facts = SessionFacts {
-        user: user.as_bytes(),
-        schema: session.schema.as_deref(),
-        address: client.peer.map(|peer| peer.ip()),
-        ..SessionFacts::default()
-    };
-    if asks(RuleAsks::Origin) {
-        let came_by = &client.routing.came_by;
-        (facts.listener, facts.program) = (came_by.listener.as_bytes(), &came_by.program);
-    }
-    let hit = match judge.judge(&facts, seen.digest, text, &moment) {
+    let hit = match judge.judge_in(view, seen.digest, text, seen.decisions, &moment) {
         Ruling::Silent => return None,
         Ruling::One(hit) => vec![hit],
         Ruling::Several(hit) => hit,
     };
     Some((Arc::clone(judge.rules()), hit))
+}
+
+/// What rules know a client's session as.
+#[cold]
+fn view(judge: &mut Judge, client: &Client, schema: Option<&Rc<[u8]>>) -> View {
+    let user = client.user.borrow();
+    let mut facts = SessionFacts {
+        user: user.as_bytes(),
+        schema: schema.map(|schema| &**schema),
+        address: client.peer.map(|peer| peer.ip()),
+        ..SessionFacts::default()
+    };
+    if judge.rules().asks(RuleAsks::Origin) {
+        let came_by = &client.routing.came_by;
+        (facts.listener, facts.program) = (came_by.listener.as_bytes(), &came_by.program);
+    }
+    let view = judge.view(&facts);
+    client.routing.view.keep(view, schema);
+    view
 }
 
 /// Counts the hits, and says where the command goes. An error says why nowhere.
@@ -234,10 +308,13 @@ fn begin(
         line: None,
         permits: Vec::new(),
         original: None,
+        cache: None,
         retries: None,
         patience: None,
         waited: 0,
+        mirror: MirrorPart::None,
     });
+    ruled.begin_mirror(comes == Comes::ToBePrepared, client.is_pooled());
     for ready in ruled.hit.clone().into_iter().filter_map(|at| rules.get(at)) {
         rules.count_hit(ready, now);
         let acts = &ready.rule.acts;
@@ -273,7 +350,9 @@ fn begin(
     {
         ways::keep(worker, client, connection, digest);
     }
+    let cache = hits.cache();
     (ruled.class, ruled.retries, ruled.sends) = (class, retries, sends.unwrap_or_default());
+    ruled.cache = cache;
     Ok(ruled)
 }
 

@@ -21,9 +21,10 @@ use wire::command::{Opcode, query_text_at};
 use wire::frame::HEADER;
 use wire::lex::Dialect;
 use wire::statement::{self, Execute};
-use wire::text::Lexed;
+use wire::text::{Lexed, Text};
 
 use crate::dispatch::backend::Backend;
+use crate::dispatch::cached::keeping;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::in_flight::{AfterReply, InFlight, Settled};
@@ -66,6 +67,12 @@ fn is_on(worker: &Worker, client: &Client, command: &Command) -> bool {
 
 /// Whether the statement may get the reply to another client's run, or others the reply to its own.
 fn may_share(worker: &Worker, client: &Client, command: &Command) -> bool {
+    let is_ruled = command.rare.as_ref().is_some_and(|it| it.ruled.is_some());
+    !is_ruled && may_be_cached(worker, client, command)
+}
+
+/// The same of a statement that rules have looked at: its reply may be kept.
+pub(crate) fn may_be_cached(worker: &Worker, client: &Client, command: &Command) -> bool {
     let (facts, found) = (&command.facts, &command.found);
     let is_plain = facts.finds == Finds::Rows
         && facts.messages == Messages::Go
@@ -76,11 +83,10 @@ fn may_share(worker: &Worker, client: &Client, command: &Command) -> bool {
         && found.instead.is_none()
         && found.affected.is_none()
         && found.asks_backend == Asked::default()
-        && command.rare.as_ref().is_none_or(|it| {
-            // What a rule has said of it, or another cluster, is its own.
-            let is_ruled = it.ruled.is_some() || it.cluster.is_some();
-            it.shown.is_none() && it.change.is_none() && !is_ruled
-        });
+        && command
+            .rare
+            .as_ref()
+            .is_none_or(|it| it.shown.is_none() && it.change.is_none() && it.cluster.is_none());
     let input = &client.input;
     let is_whole = !input.is_part()
         && !input.reserved.is_some()
@@ -100,11 +106,11 @@ fn may_share(worker: &Worker, client: &Client, command: &Command) -> bool {
     let (lexed, now) = (Lexed::default(), crate::worker::clock::now());
     let text = lexed.text(text, dialect);
     worker.sharing.kinds.borrow_mut().may_share(digest, now, || is_steady(text))
-        && !out_of_sight::may_vary(worker, client, text, schema)
+        && !out_of_sight::may_vary(worker, client, command, text, schema)
 }
 
 /// Whether all that a session needs of a backend are its variables and its schema.
-fn is_free(session: &Session) -> bool {
+pub(crate) fn is_free(session: &Session) -> bool {
     session.is_plain()
         && !session.has_begun()
         && !session.has_lost_transaction()
@@ -113,8 +119,20 @@ fn is_free(session: &Session) -> bool {
         && session.kept().is_none()
 }
 
+/// The text of a statement that may be shared, and the schema that it is meant in.
+pub(crate) fn with_text<R>(
+    client: &Client,
+    command: &Command,
+    ask: impl FnOnce(Text<'_>, Option<&[u8]>) -> R,
+) -> Option<R> {
+    let session = client.session.borrow();
+    let asked = Asks::of(client, &session, command)?;
+    let (text, dialect, schema) = asked.meaning(&session);
+    Some(ask(Lexed::default().text(text, dialect), schema))
+}
+
 /// What a client asks, as far as the server reads it.
-enum Asks<'a> {
+pub(crate) enum Asks<'a> {
     Query {
         payload: &'a [u8],
         text: &'a [u8],
@@ -129,7 +147,7 @@ enum Asks<'a> {
 
 impl<'a> Asks<'a> {
     /// `None`: the server may keep something of it, or it cannot be read.
-    fn of(client: &Client, session: &'a Session, command: &'a Command) -> Option<Self> {
+    pub(crate) fn of(client: &Client, session: &'a Session, command: &'a Command) -> Option<Self> {
         let payload = command.packet.get(HEADER..)?;
         match Opcode::decode(*payload.first()?)? {
             Opcode::Query => {
@@ -174,8 +192,18 @@ impl<'a> Asks<'a> {
 
 /// The hash of what the statement asks, and of where.
 fn hash(worker: &Worker, client: &Client, command: &Command) -> Option<u64> {
+    hash_of(worker, client, command, client.server.get().0)
+}
+
+/// The same, of one server or of a whole cluster.
+pub(crate) fn hash_of(
+    worker: &Worker,
+    client: &Client,
+    command: &Command,
+    server: usize,
+) -> Option<u64> {
     let session = client.session.borrow();
-    let (server, key) = (client.server.get(), client.key.get()?);
+    let key = client.key.get()?;
     Some(match Asks::of(client, &session, command)? {
         Asks::Query { payload, .. } => worker.sharing.hash((server, key, payload)),
         Asks::Execute { prepared, values, .. } => {
@@ -317,6 +345,7 @@ pub(crate) fn deliver(
         Ok(end) => end,
         Err(why) => return run.cut_out(why),
     };
+    keeping::keep(worker, backend, &run, &head, &end);
     let most = COPIES_MAX / (head.len() + tail.len()).max(1);
     let mut followers = run.take_followers();
     if followers.len() > most {
@@ -383,7 +412,7 @@ fn answer(
 }
 
 /// The client may leave the types of parameters out from now on that it has sent.
-fn keep_types(session: &mut Session, command: &Command) {
+pub(crate) fn keep_types(session: &mut Session, command: &Command) {
     let payload = command.packet.get(HEADER..).unwrap_or_default();
     let Some(id) = command.facts.in_hand.map(|it| it.id) else { return };
     let Some(prepared) = session.statements.get(id) else { return };
@@ -399,6 +428,6 @@ pub(crate) fn part(backend: &Backend) {
     if let Some(flight) = backend.in_flight.borrow_mut().front_mut()
         && let Some(command) = &mut flight.command
     {
-        command.sharing = Sharing::Alone;
+        command.sharing.part();
     }
 }

@@ -11,7 +11,10 @@ use std::rc::Rc;
 
 use engine::sharing::{CutOut, Groups, Kinds, is_plain};
 use tokio::sync::Notify;
+use wire::reply_sum::Summer;
 use wire::response::{OkPacket, Status};
+
+use crate::dispatch::cached::kept::Fill;
 
 /// What a command is to those that ask the same.
 #[derive(Debug, Default)]
@@ -23,8 +26,31 @@ pub(crate) enum Sharing {
     Waits(u64),
     /// It gets the reply to the run of this number.
     Follows(u64),
-    /// Others get the reply to its run.
+    /// Others get the reply to its run, or a mirror's is compared with it.
     Leads(Box<SharedRun>),
+}
+
+impl Sharing {
+    /// Its run will not be answered. Those that were to get the reply wait again; a sum is made of the next one.
+    pub(crate) fn cut_off(&mut self) {
+        if let Self::Leads(run) = self
+            && let Some(sum) = &mut run.sum
+        {
+            sum.begin_again();
+        }
+        self.part();
+    }
+
+    /// Those that were to get the reply to its run do not wait for that. A sum that is made of it goes on.
+    pub(crate) fn part(&mut self) {
+        match self {
+            Self::Leads(run) if run.sum.is_some() => {
+                run.reply = Vec::new();
+                run.cut_out(CutOut::Again);
+            }
+            _ => *self = Self::Alone,
+        }
+    }
 }
 
 /// The shared reads of a worker.
@@ -65,7 +91,15 @@ impl SharedReads {
     /// A run whose reply these clients get as well.
     pub(crate) fn run(&self, number: u64, followers: Vec<u32>) -> Box<SharedRun> {
         let strays = Rc::clone(&self.strays);
-        Box::new(SharedRun { number, followers, reply: Vec::new(), status: None, strays })
+        let (reply, status, fill, sum) = (Vec::new(), None, None, None);
+        Box::new(SharedRun { number, followers, reply, status, fill, sum, strays })
+    }
+
+    /// A run whose reply is summed up, and which no other client shares.
+    pub(crate) fn summing(&self, sum: Summer) -> Box<SharedRun> {
+        let mut run = self.run(0, Vec::new());
+        run.sum = Some(sum);
+        run
     }
 
     /// Waits until there are strays, and takes them: in the order in which they came to be followers.
@@ -103,6 +137,10 @@ pub(crate) struct SharedRun {
     reply: Vec<u8>,
     /// What the end of the rows says, if that leaves nothing to be learnt of.
     status: Option<Status>,
+    /// What is kept of its reply, for those that come later.
+    pub(crate) fill: Option<Rc<Fill>>,
+    /// What the reply comes to, if its statement is mirrored.
+    sum: Option<Summer>,
     strays: Rc<Strays>,
 }
 
@@ -112,10 +150,14 @@ pub(crate) const REPLY_MAX: usize = 256 << 10;
 impl SharedRun {
     /// Its leader is written this part of the reply.
     pub(crate) fn copy(&mut self, bytes: &[u8]) {
-        if self.followers.is_empty() {
+        if let Some(sum) = &mut self.sum {
+            sum.feed(bytes);
+        }
+        if !self.is_shared() {
             return;
         }
-        if self.reply.len() + bytes.len() > REPLY_MAX {
+        let most = self.fill.as_ref().map_or(REPLY_MAX, |fill| fill.reply_max());
+        if self.reply.len() + bytes.len() > most {
             self.reply = Vec::new();
             return self.cut_out(CutOut::TooLarge);
         }
@@ -125,6 +167,22 @@ impl SharedRun {
     /// The packet that ends the rows.
     pub(crate) fn see_end(&mut self, ok: &OkPacket<'_>) {
         self.status = is_plain(ok).then_some(ok.status);
+    }
+
+    /// Its reply is summed up as that of this one was to be.
+    pub(crate) fn sum_as(&mut self, other: &mut Sharing) {
+        if let Sharing::Leads(run) = other {
+            self.sum = run.sum.take();
+        }
+    }
+
+    pub(crate) const fn take_sum(&mut self) -> Option<Summer> {
+        self.sum.take()
+    }
+
+    /// Whether others get the reply.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.fill.is_some() || !self.followers.is_empty()
     }
 
     pub(crate) const fn status(&self) -> Option<Status> {
@@ -138,7 +196,11 @@ impl SharedRun {
 
     /// Its followers, which get the reply now.
     pub(crate) fn take_followers(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.followers)
+        let mut followers = std::mem::take(&mut self.followers);
+        if let Some(fill) = &self.fill {
+            followers.extend(fill.end());
+        }
+        followers
     }
 
     /// These do not get the reply after all.
@@ -151,6 +213,7 @@ impl SharedRun {
     /// Its followers do not get the reply.
     pub(crate) fn cut_out(&mut self, why: CutOut) {
         let followers = self.take_followers();
+        self.fill = None;
         if !followers.is_empty() {
             self.leave(followers.into_iter(), why);
         }

@@ -54,7 +54,7 @@ pub(crate) fn refuse(
         false => "writer",
     };
     let taker = client.last_taker_in(members);
-    let others = taker.zip(members.writer()).filter(|(taker, writer)| {
+    let others = taker.zip(members.writer_of(client.id)).filter(|(taker, writer)| {
         let reads = route::wants_reader(members, client, &command);
         taker != writer && !route::holds_writes(members, client, *writer, reads)
     });

@@ -13,6 +13,7 @@ use engine::gate::{Due, Want};
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::backend::{Backend, Kill, Taint};
+use crate::dispatch::cached::written;
 use crate::dispatch::capture;
 use crate::dispatch::client::Client;
 use crate::dispatch::handover;
@@ -249,6 +250,9 @@ pub(crate) fn return_to_pool(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backe
     }
     if backend.taint.get() != Taint::Clean {
         return session_reset::begin(worker, backend);
+    }
+    if backend.written.borrow().is_some() {
+        written::release(backend);
     }
     let (now, local) = (crate::worker::clock::now(), worker.at(backend.server));
     let age = || now - backend.opened;

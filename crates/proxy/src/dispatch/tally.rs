@@ -114,6 +114,15 @@ impl Tally {
         }
     }
 
+    /// A reply that was kept has answered this command, with so many rows.
+    pub(crate) fn answer_cached(&self, command: &Command, rows: u64) {
+        self.rows.set(self.rows.get() + rows);
+        if let (Some(begun), Some(digests)) = (command.begun, &mut *self.digests.borrow_mut()) {
+            let (run, waited) = (Duration::ZERO, Duration::ZERO);
+            digests.add(begun.place, &Cost { failed: false, rows, affected: 0, run, waited });
+        }
+    }
+
     /// The server has answered with an error.
     pub(crate) fn see_error(&self, packet: &[u8]) {
         let Some(Ok(error)) = packet.get(HEADER..).map(ErrPacket::decode) else { return };

@@ -22,18 +22,21 @@ use engine::pace::Pace;
 use engine::rights::Era;
 use engine::schemas::{Alterations, Schemas};
 use engine::source::Sources;
+use engine::statement::judge::Decisions;
 use engine::statement::rules::Rules;
 use engine::time_limits::{LineRate, TimeLimits};
 use tokio::sync::{Notify, mpsc, oneshot};
 use view::histogram::Histogram;
 
 use crate::cluster::Cluster;
+use crate::cluster::binlog::Followers;
 use crate::cluster::checks::Checks;
 use crate::cluster::post::{News, Post};
 use crate::cluster::servers::{ServerId, Site};
 use crate::config::{AcceptedClient, Listen, Live, Mode, Plan, allowance};
 use crate::dispatch::agenda::Agenda;
 use crate::dispatch::backend::Backend;
+use crate::dispatch::cached::kept::{CachesOn, WorkerCaches};
 use crate::dispatch::client::{Client, Dismissed, Stranded};
 use crate::dispatch::description::{Arrival, Departures};
 use crate::dispatch::in_flight::Settled;
@@ -46,6 +49,7 @@ use crate::dispatch::shared_run::SharedReads;
 use crate::dispatch::tally::Tally;
 use crate::dispatch::traffic::{self, ServerTraffic};
 use crate::fault::Kind;
+use crate::mirror::Mirrors;
 use crate::placement::board::Board;
 use crate::pool::keys::{KeyId, Keys, Numbers};
 use crate::pool::parcel;
@@ -68,6 +72,8 @@ use crate::worker::open_listener::OpenListener;
 pub(crate) struct Shared {
     pub(crate) live: Arc<Live>,
     pub(crate) cluster: Arc<Cluster>,
+    /// Of servers' binary logs.
+    pub(crate) followers: Followers,
     /// Ends of statements after which a schema may be gone.
     pub(crate) alterations: Alterations,
     /// Clients connected, logged in or not.
@@ -94,6 +100,10 @@ pub(crate) struct Shared {
     pub(crate) hidden: Hidden,
     /// The Flifos before and after this one, while they talk.
     pub(crate) neighbours: Neighbours,
+    /// How many workers follow which tables are written.
+    pub(crate) caches_on: CachesOn,
+    /// Where copies of statements run.
+    pub(crate) mirrors: Mirrors,
     rules: RwLock<Arc<Rules>>,
     tls: RwLock<Arc<Tls>>,
     pub(crate) rsa: crate::users::rsa::RsaKey,
@@ -174,6 +184,8 @@ impl Shared {
         });
         let rules = ready_rules(&live.get(), None);
         let cluster = Arc::new(Cluster::new(&live, sites, descriptors, workers, post));
+        let mirrors = Mirrors::new(Arc::clone(&cluster));
+        mirrors.adopt(None, &rules);
         Self {
             alterations: Alterations::default(),
             clients: AtomicUsize::new(0),
@@ -183,6 +195,7 @@ impl Shared {
             live,
             rights: Arc::default(),
             cluster,
+            followers: Followers::default(),
             placement: Arc::default(),
             generation: 0,
             listening: Listening::default(),
@@ -197,15 +210,30 @@ impl Shared {
             guesses: Mutex::default(),
             hidden: Hidden::default(),
             neighbours: Neighbours::default(),
+            caches_on: CachesOn::default(),
+            mirrors,
             rules: RwLock::new(Arc::new(rules)),
             tls: RwLock::new(Arc::new(tls)),
             mailboxes,
         }
     }
 
+    /// Has binary logs followed, if the plan in force says so.
+    pub(crate) fn follow(self: &Arc<Self>) {
+        self.followers.attend(&self.cluster, || {
+            let shared = Arc::downgrade(self);
+            Arc::new(move || {
+                if let Some(shared) = shared.upgrade() {
+                    shared.alterations.add();
+                }
+            })
+        });
+    }
+
     /// So many Flifos have handed over before this one.
     pub(crate) fn of_generation(self, generation: u32) -> Self {
-        Self { generation, ..self }
+        let arriving = AtomicBool::new(generation > 0);
+        Self { generation, arriving, ..self }
     }
 
     /// What is in force.
@@ -220,7 +248,9 @@ impl Shared {
 
     /// Rules of this plan are in force; each worker hears of it.
     pub(crate) fn rule(&self, plan: &Plan) {
-        let rules = ready_rules(plan, Some(&self.rules()));
+        let before = self.rules();
+        let rules = ready_rules(plan, Some(&before));
+        self.mirrors.adopt(Some(&before), &rules);
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
@@ -355,7 +385,7 @@ pub(crate) struct Worker {
     pub(crate) counters: Counters,
     pub(crate) tally: Tally,
     pub(crate) pace: RefCell<Pace>,
-    pub(crate) readings: RefCell<Readings>,
+    pub(crate) readings: RefCell<Readings<Rc<Decisions>>>,
     pub(crate) sources: RefCell<Sources>,
     /// What logins may name as their schema.
     pub(crate) schemas: RefCell<Schemas<KeyId>>,
@@ -364,6 +394,8 @@ pub(crate) struct Worker {
     pub(crate) scratch: RefCell<Vec<u8>>,
     pub(crate) agenda: Agenda,
     pub(crate) sharing: SharedReads,
+    /// Replies that are kept.
+    pub(crate) caches: WorkerCaches,
     /// A statement that may be written ahead has joined a line.
     pub(crate) has_waiters: Notify,
     /// The last era of rights that it has looked at its idle backends for.
@@ -459,6 +491,7 @@ impl Worker {
             scratch: RefCell::default(),
             agenda: Agenda::default(),
             sharing: SharedReads::default(),
+            caches: WorkerCaches::default(),
             has_waiters: Notify::new(),
             era: Cell::default(),
             checks: Rc::new(Checks::new(index, &shared.cluster)),

@@ -21,6 +21,7 @@ use engine::account::row::Row;
 use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
+use crate::cluster::members::ClusterId;
 use crate::dispatch::dismissed;
 use crate::dispatch::route;
 use crate::dispatch::worker::{Shared, Worker};
@@ -66,15 +67,17 @@ pub(crate) async fn is_renewed(worker: &Worker, user: &User) -> bool {
 
 /// The account that the table tells for a client of this name, or why it is to be refused. `None`: it is not told.
 /// `own` is where Flifo comes from to the server that decides, which the table's reader tells otherwise. An account
-/// that does not fit is looked up in a table that was read since the client came.
+/// that does not fit is looked up in a table that was read since the client came. The table is that of the first
+/// cluster: of accounts in another one it tells nothing.
 pub(crate) async fn judge(
     worker: &Worker,
+    cluster: ClusterId,
     name: &UserName,
     client: Option<IpAddr>,
     own: Option<Own>,
     fits: impl Fn(&Row) -> bool,
 ) -> Option<Result<Row, AccountRefusal>> {
-    if !is_configured(worker) {
+    if !is_configured(worker) || cluster != worker.shared.cluster.first_cluster().id {
         return None;
     }
     let judge = || {

@@ -19,6 +19,7 @@ use crate::cluster::servers::ServerId;
 use crate::dispatch::admit;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::backend_task;
+use crate::dispatch::cached::written;
 use crate::dispatch::client::{Client, Login, Pinned};
 use crate::dispatch::description::{
     Arrival, Arrived, BackendDescription, ClientDescription, IdleDescription, KeyDescription,
@@ -86,7 +87,8 @@ pub(crate) async fn expect(
     }
     if let Some(key) = &client.key {
         let (_, user) = find_key(worker, key).await?;
-        hidden::begin(worker, key.user(), &user).await;
+        let home = worker.shared.cluster.serving(&worker.plan(), key.user());
+        hidden::begin(worker, home, key.user(), &user).await;
     }
     let mut arrivals = worker.arrivals.borrow_mut();
     let arrival = arrivals.get_mut(&client.id).ok_or(NoArrival::Kept)?;
@@ -253,6 +255,7 @@ fn client(
         since: before(age),
     }));
     if let Some(own) = own {
+        written::arrive(worker, &client, &own);
         *own.holder.borrow_mut() = Some(Rc::clone(&client));
         own.settle();
         tokio::task::spawn_local(backend_task::serve(Rc::clone(worker), own));

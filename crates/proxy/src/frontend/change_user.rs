@@ -225,9 +225,11 @@ async fn prove(
     match proved {
         Ok(user) => {
             let ip = peer.map(|peer| peer.ip());
-            let terms = pass.lend(held::pooled(worker, &name, &user, talk.stream(), ip)).await?;
+            let home = worker.shared.cluster.serving(&worker.plan(), &name);
+            let terms =
+                pass.lend(held::pooled(worker, home, &name, &user, talk.stream(), ip)).await?;
             pass.lend(confirm::confirm(worker, &name, &user, &terms)).await?;
-            pass.lend(hidden::begin(worker, &name, &user)).await;
+            pass.lend(hidden::begin(worker, home, &name, &user)).await;
             Ok((Proved { name, user, terms }, wanted))
         }
         Err(NoLogin::Fault(fault)) => Err(fault),
@@ -265,7 +267,7 @@ fn begin_anew(
         let message = "The user has exceeded its clients_max in Flifo's configuration";
         return Err(Fault::new(Kind::UserLimit, message));
     }
-    if let Err(fault) = held::enter(&name, &user, &terms) {
+    if let Err(fault) = held::enter(worker, &name, &user, &terms) {
         user.clients.give_back();
         return Err(fault);
     }
@@ -278,7 +280,7 @@ fn begin_anew(
     }
     drop(session);
     client.gtid.take();
-    *client.user.borrow_mut() = name;
+    client.become_user(name);
     clusters::move_home(worker, client);
     client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));
     let schema = Some(&wanted.schema[..]).filter(|schema| !schema.is_empty());

@@ -11,6 +11,7 @@ use crate::dispatch::client_input;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::frontend::change_user;
+use crate::frontend::visits;
 
 /// Serves a client until it goes.
 pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
@@ -38,6 +39,11 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
                 let change: Pin<Box<dyn Future<Output = ()>>> =
                     Box::pin(change_user::run(&worker, &client, &payload));
                 change.await;
+            }
+            Event::Visit(cluster) => {
+                let visit: Pin<Box<dyn Future<Output = ()>>> =
+                    Box::pin(visits::run(&worker, &client, cluster));
+                visit.await;
             }
             Event::End => break,
             Event::Departed => return admit::work_off(&worker),

@@ -29,6 +29,7 @@ use wire::command::Opcode;
 use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
+use crate::cluster::members::ClusterId;
 use crate::cluster::servers::Server;
 use crate::config::AccountTerms;
 use crate::dispatch::route;
@@ -86,10 +87,11 @@ fn is_off(worker: &Worker) -> bool {
     worker.plan().server.account_terms == AccountTerms::Flifo
 }
 
-/// Holds a client to its account that has proved its password to Flifo itself. Answers with the account's terms, whose
+/// Holds a client to its account in a cluster that has proved its password to Flifo itself. Answers with the account's terms, whose
 /// bounds are still to be looked at.
 pub(crate) async fn pooled(
     worker: &Worker,
+    cluster: ClusterId,
     name: &UserName,
     user: &User,
     client: &Stream,
@@ -100,10 +102,10 @@ pub(crate) async fn pooled(
     }
     let leg = if client.is_tls() { Leg::Tls } else { Leg::Plain };
     let fits = |row: &Row| row.terms.allow(leg).is_ok();
-    let told = match accounts::judge(worker, name, peer, None, fits).await {
+    let told = match accounts::judge(worker, cluster, name, peer, None, fits).await {
         Some(told) => told,
         None => {
-            let known = know(worker, name, user).await?;
+            let known = know(worker, cluster, name, user).await?;
             let Some(account) = known.account else { return Ok(Terms::default()) };
             held::by_account(&account, PeerPlaces::new(peer, known.own.0), known.rules)
                 .map(|()| account)
@@ -115,9 +117,15 @@ pub(crate) async fn pooled(
 }
 
 /// Counts a pooled client that has a place among its user's already, if its account allows one more.
-pub(crate) fn enter(name: &UserName, user: &User, terms: &Terms) -> Result<(), Fault> {
+pub(crate) fn enter(
+    worker: &Worker,
+    name: &UserName,
+    user: &User,
+    terms: &Terms,
+) -> Result<(), Fault> {
     let others = u64::from(user.clients.used()).saturating_sub(1);
-    let hour = &mut lock(&user.standing.hour);
+    let standing = user.standing.of(worker.shared.cluster.serving(&worker.plan(), name));
+    let hour = &mut lock(&standing.hour);
     let now = crate::worker::clock::now().saturating_duration_since(*START);
     terms.enter(others, hour, now).map_err(|why| breach(name, why))
 }
@@ -137,7 +145,10 @@ pub(crate) async fn pass_through<S: Borrow<Stream>>(
     let is_lent = namesake::is_lent(client, server.stream());
     // With a PROXY header, the server has seen the client's own address.
     let mut is_own = is_off(worker) || worker.plan().server.send_proxy || places.are_same();
-    if !is_own && let Some(told) = accounts::judge(worker, name, peer, Some(own), |_| true).await {
+    let cluster = worker.shared.cluster.of(at.id).id;
+    if !is_own
+        && let Some(told) = accounts::judge(worker, cluster, name, peer, Some(own), |_| true).await
+    {
         told.map_err(|why| refused(name, peer, &why))?;
         is_own = true;
     }
@@ -241,8 +252,13 @@ fn account_of(text: &[u8]) -> Option<Row> {
 
 /// What the server says of the account, asked for if that is due. The fault is what a client is told if it cannot be
 /// asked, and never has been.
-async fn know(worker: &Worker, name: &UserName, user: &User) -> Result<Known, Fault> {
-    let standing = &user.standing;
+async fn know(
+    worker: &Worker,
+    cluster: ClusterId,
+    name: &UserName,
+    user: &User,
+) -> Result<Known, Fault> {
+    let standing = &user.standing.of(cluster);
     let known = || lock(&standing.known).clone();
     let is_due = |it: &Known| it.until <= Instant::now();
     let old = known();
@@ -259,7 +275,7 @@ async fn know(worker: &Worker, name: &UserName, user: &User) -> Result<Known, Fa
         return Ok(fresh);
     }
     let limit = if old.is_some() { PATIENCE } else { worker.plan().limits.login };
-    let asked = tokio::time::timeout(limit, ask(worker, name, user)).await;
+    let asked = tokio::time::timeout(limit, ask(worker, cluster, name, user)).await;
     match (asked.unwrap_or(Err(NoBackend::Late("limits.login", limit))), old) {
         (Ok(new), old) => {
             if new.account.is_none() && old.is_none() {
@@ -280,7 +296,7 @@ async fn know(worker: &Worker, name: &UserName, user: &User) -> Result<Known, Fa
         }
         (Err(error), _) => {
             *lock(&standing.known) = None;
-            Err(error.fault(asked_of(worker, name)))
+            Err(error.fault(asked_in(worker, cluster)))
         }
     }
 }
@@ -290,14 +306,19 @@ fn is_of_account(error: &NoBackend) -> bool {
     error.is_refusal() || matches!(error, NoBackend::NoTerms | NoBackend::NoCredential)
 }
 
-fn asked_of<'w>(worker: &'w Worker, name: &UserName) -> &'w Server {
-    worker.shared.cluster.server(route::asked_of(worker, name))
+fn asked_in(worker: &Worker, cluster: ClusterId) -> &Server {
+    worker.shared.cluster.server(route::greeter_in(worker, cluster))
 }
 
 /// Logs in as the user, as its backends do, and asks what its account is.
-async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<Known, NoBackend> {
+async fn ask(
+    worker: &Worker,
+    cluster: ClusterId,
+    name: &UserName,
+    user: &User,
+) -> Result<Known, NoBackend> {
     let _place = worker.pass_through_logins.enter_again().await;
-    let server = asked_of(worker, name);
+    let server = asked_in(worker, cluster);
     let credential = user.credential().ok_or(NoBackend::NoCredential)?;
     let mut logged_in = with_room(&worker.pool, server, async || {
         worker

@@ -1,8 +1,8 @@
 //! Which views and triggers of the server do what no server reports: their definitions are read, and read again when
 //! they may have changed.
 //!
-//! They are read as `server.accounts_user` for all users, if that sees them all; else as each pooled user, when the
-//! first of its clients logs in and from then on. What a definition does is `engine::hidden`'s to say, what is known of
+//! They are read as `server.accounts_user` for all users, if that sees them all; else, and in clusters that are not that
+//! user's, as each pooled user, when the first of its clients comes there and from then on. What a definition does is `engine::hidden`'s to say, what is known of
 //! them [`crate::users::sight`]'s. [`crate::dispatch::out_of_sight`] finds the objects that a statement names, and
 //! [`crate::dispatch::pins`] judges what becomes of it. Invariant: reading takes no more than a hundredth of the time,
 //! on a connection of its own.
@@ -14,16 +14,18 @@ use std::time::{Duration, Instant};
 
 use backend::login::LoggedIn;
 use engine::account::name::UserName;
+use engine::cache::Links;
 use engine::hidden::{Catalog, Grants, Table, tables};
 use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
+use crate::cluster::members::ClusterId;
 use crate::config::Plan;
 use crate::dispatch::route;
 use crate::dispatch::worker::{Shared, Worker};
 use crate::users::User;
 use crate::users::sight::{
-    self, FoundDefinitions, PERIOD, PERIOD_MAX, Reading, ReadingGuard, Sight,
+    self, FoundDefinitions, PERIOD, PERIOD_MAX, Reader, Reading, ReadingGuard, Sight,
 };
 
 /// A user's first client waits for so long.
@@ -50,6 +52,12 @@ const QUESTION: &str = "SELECT CONCAT('v',TABLE_SCHEMA,'.',TABLE_NAME) AS k, \
     SELECT CONCAT('t',TRIGGER_SCHEMA,'.',TRIGGER_NAME), \
     CONCAT(EVENT_OBJECT_SCHEMA,CHAR(0 USING utf8mb4),EVENT_OBJECT_TABLE,CHAR(0 USING utf8mb4),COALESCE(ACTION_STATEMENT,'')) \
     FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA NOT IN ('sys','mysql') ORDER BY k";
+
+/// A table, and one of whose rows a foreign key disposes when rows of the first one change.
+const KEYS: &str = "SELECT CONCAT(UNIQUE_CONSTRAINT_SCHEMA,CHAR(0 USING utf8mb4),REFERENCED_TABLE_NAME), \
+    CONCAT(CONSTRAINT_SCHEMA,CHAR(0 USING utf8mb4),TABLE_NAME) FROM information_schema.REFERENTIAL_CONSTRAINTS \
+    WHERE UPDATE_RULE NOT IN ('RESTRICT','NO ACTION') OR DELETE_RULE NOT IN ('RESTRICT','NO ACTION') \
+    ORDER BY CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME";
 
 /// The reader's own rights, each with its place: nothing, a schema, or a schema and a table. What a role brings is not
 /// among them.
@@ -87,7 +95,9 @@ fn forget(shared: &Shared) {
     hidden.is_common_whole.store(false, Relaxed);
     hidden.forget(&hidden.common);
     hidden.readers().clear();
-    shared.users.all().iter().for_each(|(_, user)| hidden.forget(&user.sight));
+    for (_, user) in shared.users.all() {
+        user.sight.all().iter().for_each(|sight| hidden.forget(sight));
+    }
 }
 
 /// Reads the definitions if they may be others by now.
@@ -114,8 +124,9 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
             None => false,
         };
         if !sees_all {
-            read_as_users(&worker).await;
+            begin_as_users(&worker).await;
         }
+        read_as_users(&worker, sees_all).await;
         hidden.is_reading.store(false, Relaxed);
     });
 }
@@ -123,7 +134,7 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
 /// As `server.accounts_user`. What it finds is for all users if it sees all, which is the answer.
 async fn read_as_common(worker: &Worker, name: &UserName) -> bool {
     let hidden = &worker.shared.hidden;
-    read_if_due(worker, name, &hidden.common, PERIOD).await;
+    read_if_due(worker, home(worker, name), name, &hidden.common, PERIOD).await;
     let is_whole = hidden.common.found().is_whole;
     if is_whole {
         hidden.is_common_whole.store(true, Relaxed);
@@ -133,13 +144,14 @@ async fn read_as_common(worker: &Worker, name: &UserName) -> bool {
     is_whole
 }
 
-async fn read_as_users(worker: &Worker) {
+/// No reader sees all, or not any more: users that have clients read for themselves.
+async fn begin_as_users(worker: &Worker) {
     let hidden = &worker.shared.hidden;
     if hidden.has_unread.swap(false, Relaxed) || hidden.is_common_whole.load(Relaxed) {
         // What the common reader has found holds until each has read for itself.
         for (name, user) in worker.shared.users.all() {
             if user.is_used() {
-                user.sight.first().get_or_init(|| read_first(worker, &name, &user)).await;
+                read_first(worker, home(worker, &name), &name, &user).await;
             }
         }
         hidden.is_common_whole.store(false, Relaxed);
@@ -147,43 +159,66 @@ async fn read_as_users(worker: &Worker) {
     if common_reader(worker).is_none() && hidden.common.lock().last.is_some() {
         hidden.forget(&hidden.common);
     }
+}
+
+/// What users read for themselves is read again. `sees_all`: but for the cluster whose definitions the common reader
+/// sees.
+async fn read_as_users(worker: &Worker, sees_all: bool) {
+    let hidden = &worker.shared.hidden;
     let readers = hidden.readers().clone();
-    for name in readers {
-        match worker.shared.users.get(&name) {
+    for reader in readers {
+        let Reader { user: name, cluster } = &reader;
+        if sees_all && worker.shared.cluster.is_common(&worker.plan(), *cluster) {
+            continue;
+        }
+        match worker.shared.users.get(name) {
             Some(user) if user.is_used() => {
-                read_if_due(worker, &name, &user.sight, PERIOD_MAX).await;
+                read_if_due(worker, *cluster, name, &user.sight.of(*cluster), PERIOD_MAX).await;
             }
             Some(_) => {}
-            None => hidden.readers().retain(|other| *other != name),
+            None => hidden.readers().retain(|other| *other != reader),
         }
     }
 }
 
-/// A client of this user has logged in: the first one waits until definitions were read once.
-pub(crate) async fn begin(worker: &Worker, name: &UserName, user: &User) {
+/// The cluster of a user's clients, as far as no schema says otherwise.
+fn home(worker: &Worker, name: &UserName) -> ClusterId {
+    worker.shared.cluster.serving(&worker.plan(), name)
+}
+
+/// A client of this user comes to a cluster: the first one waits until definitions were read there once.
+pub(crate) async fn begin(worker: &Worker, cluster: ClusterId, name: &UserName, user: &User) {
     let hidden = &worker.shared.hidden;
-    let is_known = user.sight.first().initialized() || hidden.is_common_whole.load(Relaxed);
+    let is_common = worker.shared.cluster.is_common(&worker.plan(), cluster);
+    let is_told = || is_common && hidden.is_common_whole.load(Relaxed);
+    let is_known = user.sight.of(cluster).first().initialized() || is_told();
     if is_known || !worker.plan().server.read_definitions {
         return;
     }
     let first = async {
-        if let Some(reader) = common_reader(worker) {
+        if let Some(reader) = common_reader(worker).filter(|_| is_common) {
             let read = async || _ = read_as_common(worker, &reader).await;
             hidden.common.first().get_or_init(read).await;
             hidden.common.await_reading().await;
         }
-        if !hidden.is_common_whole.load(Relaxed) {
-            user.sight.first().get_or_init(|| read_first(worker, name, user)).await;
+        if !is_told() {
+            read_first(worker, cluster, name, user).await;
         }
     };
     // What takes longer is done at the next look.
     let _ = tokio::time::timeout(FIRST_MAX, first).await;
 }
 
-async fn read_first(worker: &Worker, name: &UserName, user: &User) {
-    worker.shared.hidden.add_reader(name);
-    read_if_due(worker, name, &user.sight, PERIOD_MAX).await;
-    user.sight.await_reading().await;
+/// The first look of a user at a cluster's definitions; done when it was tried once.
+async fn read_first(worker: &Worker, cluster: ClusterId, name: &UserName, user: &User) {
+    let sight = user.sight.of(cluster);
+    let first = sight.first();
+    let read = async || {
+        worker.shared.hidden.add_reader(Reader { user: name.clone(), cluster });
+        read_if_due(worker, cluster, name, &sight, PERIOD_MAX).await;
+        sight.await_reading().await;
+    };
+    first.get_or_init(read).await;
 }
 
 /// The user as whom definitions are read for all users.
@@ -191,13 +226,19 @@ fn common_reader(worker: &Worker) -> Option<UserName> {
     worker.plan().server.accounts_user.as_deref().map(UserName::of_account)
 }
 
-async fn read_if_due(worker: &Worker, name: &UserName, sight: &Sight, period: Duration) {
+async fn read_if_due(
+    worker: &Worker,
+    cluster: ClusterId,
+    name: &UserName,
+    sight: &Sight,
+    period: Duration,
+) {
     let (now, since) = (Instant::now(), worker.shared.alterations.now());
     if !sight.begins(now, since) {
         return;
     }
     let begun = ReadingGuard { sight };
-    let read = read(worker, name).await;
+    let read = read(worker, cluster, name).await;
     let in_force = worker.shared.plan();
     let is_common = std::ptr::eq(sight, &raw const worker.shared.hidden.common);
     let is_reader = !is_common
@@ -217,10 +258,14 @@ async fn read_if_due(worker: &Worker, name: &UserName, sight: &Sight, period: Du
     worker.shared.hidden.count(knew, knows);
 }
 
-async fn read(worker: &Worker, name: &UserName) -> Result<FoundDefinitions, NoBackend> {
+async fn read(
+    worker: &Worker,
+    cluster: ClusterId,
+    name: &UserName,
+) -> Result<FoundDefinitions, NoBackend> {
     let user = worker.shared.users.get(name);
     let credential = user.and_then(|user| user.credential()).ok_or(NoBackend::NoCredential)?;
-    let server = worker.shared.cluster.server(route::asked_of(worker, name));
+    let server = worker.shared.cluster.server(route::greeter_in(worker, cluster));
     let mut reader = worker
         .shared
         .cluster
@@ -253,18 +298,43 @@ async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions
     // MariaDB shows the names of triggers to all users of their tables.
     let hides_triggers = !reader.is_mariadb && grants.hide_triggers();
     let is_whole = grants.see_all();
+    let keys = match is_whole && knows_views && worker.shared.rules().cache() {
+        true => keys(worker, reader).await,
+        false => None,
+    };
     // There may be megabytes of them: more than a iteration of the loop may take.
     let catalogs = tokio::task::spawn_blocking(move || {
-        [
+        let catalogs = [
             Catalog::new(&definitions, &seen),
             Catalog::asking_number(&definitions),
             Catalog::varying(&definitions),
-        ]
+        ];
+        (catalogs, keys.map(|keys| Links::new(&definitions, &keys)))
     });
     let catalogs = catalogs.await;
     knows_views &= catalogs.is_ok();
-    let [acting, asking, varying] = catalogs.unwrap_or_default();
-    Ok(FoundDefinitions { acting, asking, varying, knows_views, hides_triggers, is_whole })
+    let ([acting, asking, varying], links) = catalogs.unwrap_or_default();
+    Ok(FoundDefinitions { acting, asking, varying, knows_views, hides_triggers, is_whole, links })
+}
+
+/// Foreign keys by which a write of one table changes rows of another one. `None`: not all of them were read.
+async fn keys(worker: &Worker, reader: &mut LoggedIn) -> Option<Vec<(Table, Table)>> {
+    let table = |name: &[u8]| {
+        let at = name.iter().position(|byte| *byte == 0)?;
+        Some((name.get(..at)?.to_vec(), name.get(at + 1..)?.to_vec()))
+    };
+    let mut keys = Vec::new();
+    for page in 0..PAGES_MAX {
+        let text = format!("{KEYS} LIMIT {PAGE} OFFSET {}", page * PAGE);
+        let rows = rows(worker, reader, &text).await.ok()?;
+        for (parent, child) in &rows {
+            keys.push((table(parent)?, table(child)?));
+        }
+        if rows.len() < PAGE {
+            return Some(keys);
+        }
+    }
+    None
 }
 
 /// Which of these tables and views the reader sees.

@@ -441,20 +441,22 @@ async fn may_enter(
     let name = &claim.user;
     pass.lend(guesses::confirm(worker, attempt, user)).await?;
     let peer = pending_login.peer.map(|peer| peer.ip());
-    let terms =
-        pass.lend(held::pooled(worker, name, user, pending_login.talk.stream(), peer)).await?;
+    let home = worker.shared.cluster.serving(&worker.plan(), name);
+    let terms = pass
+        .lend(held::pooled(worker, home, name, user, pending_login.talk.stream(), peer))
+        .await?;
     let reserved = user
         .clients
         .reserve()
         .ok_or_else(|| pending_login::too_many_of_user(name, "clients_max", &user.clients))?;
     pass.lend(confirm::confirm(worker, name, user, &terms)).await?;
-    pass.lend(hidden::begin(worker, name, user)).await;
+    pass.lend(hidden::begin(worker, home, name, user)).await;
     let same = |now: Arc<User>| Arc::ptr_eq(&now, user);
     if user.is_configured() && !worker.shared.users.get(name).is_some_and(same) {
         let message = "Access denied: the user was changed in Flifo's configuration just now";
         return Err(Fault::new(Kind::AccessDenied, message));
     }
-    held::enter(name, user, &terms)?;
+    held::enter(worker, name, user, &terms)?;
     let mut keys = worker.pool.keys.borrow_mut();
     let key = keys.id(key_of(claim, user)).ok_or_else(|| {
         let message =

@@ -176,7 +176,7 @@ pub(crate) async fn change_user(
     pass_through.backend.hold_for(client);
     pass_through.backend.settle();
     *client.session.borrow_mut() = Session::new(None, pass_through.status);
-    *client.user.borrow_mut() = user.clone();
+    client.become_user(user.clone());
     client.class.set(worker.class_of(user, login.schema.as_deref(), peer));
     client.await_command();
     Ok(())

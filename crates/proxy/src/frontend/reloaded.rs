@@ -7,6 +7,7 @@ use engine::account::name::UserName;
 
 use crate::cluster::servers::ServerId;
 use crate::config::Plan;
+use crate::dispatch::cached::written;
 use crate::dispatch::clusters;
 use crate::dispatch::dismissed;
 use crate::dispatch::worker::Worker;
@@ -27,6 +28,7 @@ pub(crate) struct Reloaded {
 
 pub(crate) fn adopt(worker: &Rc<Worker>, new: &Reloaded) {
     worker.adopt(&new.plan);
+    written::adopt_plan(worker, &new.plan);
     worker.tally.keep_digests(new.plan.console.digests);
     worker.checks.adopt();
     worker.pass_through_logins.resize(new.plan.logins_max, worker.shared.worker_count());

@@ -10,11 +10,13 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
+use engine::cache::Links;
 use engine::hidden::{Catalog, Definition, Kind, When};
 use engine::schemas::Since;
 use tokio::sync::OnceCell;
 
 use crate::cluster::dial::NoBackend;
+use crate::cluster::members::ClusterId;
 
 /// What is known of the server's definitions, over all workers.
 #[derive(Debug, Default)]
@@ -24,12 +26,19 @@ pub(crate) struct Hidden {
     /// What `server.accounts_user` has read, and whether it sees all that there is.
     pub(crate) common: Sight,
     pub(crate) is_common_whole: AtomicBool,
-    /// Users that have read for themselves.
-    pub(crate) readers: Mutex<Vec<UserName>>,
+    /// Users that have read for themselves, and where.
+    pub(crate) readers: Mutex<Vec<Reader>>,
     /// They read one after the other.
     pub(crate) is_reading: AtomicBool,
     /// Users that have clients have not read yet: a user that saw all did it for them, or none was to.
     pub(crate) has_unread: AtomicBool,
+}
+
+/// A user that reads for itself, in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reader {
+    pub(crate) user: UserName,
+    pub(crate) cluster: ClusterId,
 }
 
 /// What one reader knows.
@@ -56,6 +65,8 @@ pub(crate) struct FoundDefinitions {
     pub(crate) hides_triggers: bool,
     /// All definitions were seen.
     pub(crate) is_whole: bool,
+    /// What stands behind tables; `None` where that was not asked for, or not all of it was seen.
+    pub(crate) links: Option<Links>,
 }
 
 /// What most users share: there may be as many as the server has accounts.
@@ -100,14 +111,14 @@ pub(crate) const PERIOD_MAX: Duration = Duration::from_secs(60);
 pub(crate) const REST: u32 = 100;
 
 impl Hidden {
-    pub(crate) fn readers(&self) -> MutexGuard<'_, Vec<UserName>> {
+    pub(crate) fn readers(&self) -> MutexGuard<'_, Vec<Reader>> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add_reader(&self, name: &UserName) {
+    pub(crate) fn add_reader(&self, reader: Reader) {
         let mut readers = self.readers();
-        if !readers.contains(name) {
-            readers.push(name.clone());
+        if !readers.contains(&reader) {
+            readers.push(reader);
         }
     }
 
@@ -143,6 +154,13 @@ impl Default for Sight {
 impl Sight {
     pub(crate) fn found(&self) -> Arc<FoundDefinitions> {
         Arc::clone(&self.found.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What was found, if no statement has passed since that may have defined something else.
+    pub(crate) fn current(&self, now: Since) -> Option<Arc<FoundDefinitions>> {
+        let state = self.lock();
+        let is_current = !state.has_failed && state.last.is_some_and(|last| last.since == now);
+        is_current.then(|| self.found())
     }
 
     /// The first reading, which all wait for that need it.
@@ -204,7 +222,7 @@ impl Sight {
                 true
             }
         };
-        drop(state);
+        // What was found is not to be taken for newer than it is.
         let mut known = self.found.write().unwrap_or_else(PoisonError::into_inner);
         let knew = known.tells();
         let found = match read {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 
+use engine::cache::WhyNot;
 use engine::pin::Pin;
 use engine::sharing::CutOut;
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,13 @@ pub(crate) struct Counters {
     pub(crate) joined: Counter,
     pub(crate) spared: Counter,
     pub(crate) cut_out: [Counter; CutOut::ALL.len()],
+    /// Statements that got a reply which was kept, those that waited for one, and those that fetched one; replies that
+    /// were kept; and why none was.
+    pub(crate) cache_hits: Counter,
+    pub(crate) cache_joined: Counter,
+    pub(crate) cache_misses: Counter,
+    pub(crate) cache_fills: Counter,
+    pub(crate) cache_not: [Counter; WhyNot::ALL.len()],
     /// Statements written ahead in vain, and sent again on another backend.
     pub(crate) sent_again: [Counter; Why::ALL.len()],
     pub(crate) clients_pass_through: Counter,
@@ -120,7 +128,7 @@ impl Counters {
         self.by_name().map(|(name, counter)| (name, counter.get())).into()
     }
 
-    fn by_name(&self) -> [(&'static str, &Counter); 20] {
+    fn by_name(&self) -> [(&'static str, &Counter); 24] {
         [
             ("statements", &*self.statements),
             ("waits", &self.waits),
@@ -130,6 +138,10 @@ impl Counters {
             ("pipelined", &self.pipelined),
             ("share_joined", &self.joined),
             ("share_spared", &self.spared),
+            ("cache_hits", &self.cache_hits),
+            ("cache_joined", &self.cache_joined),
+            ("cache_misses", &self.cache_misses),
+            ("cache_fills", &self.cache_fills),
             ("clients_pass_through", &self.clients_pass_through),
             ("clients_pooled", &self.clients_pooled),
             ("logins_waited", &self.logins_waited),
@@ -157,7 +169,9 @@ impl Counters {
         let faults = faults.map(|(kind, counter)| (format!("faults.{}", kind.name()), counter));
         let pins = Pin::ALL.iter().zip(&self.pins);
         let pins = pins.map(|(pin, counter)| (format!("pins.{}", pin.name()), counter));
-        plain.into_iter().chain(whys).chain(cut_out).chain(faults).chain(pins)
+        let not = WhyNot::ALL.iter().zip(&self.cache_not);
+        let not = not.map(|(why, counter)| (format!("cache_not.{}", why.name()), counter));
+        plain.into_iter().chain(whys).chain(cut_out).chain(not).chain(faults).chain(pins)
     }
 
     /// What has been counted so far.

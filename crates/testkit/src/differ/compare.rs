@@ -1,6 +1,7 @@
 //! Judges: is what clients were answered through Flifo what they were answered directly?
 //!
-//! Replies are compared packet by packet, sequence ids included; for people, they are written out.
+//! Replies are compared packet by packet, sequence ids included; for people, they are written out. A comment that a rule
+//! has added shows where a server repeats a statement's text, in errors: that alone is no difference.
 
 use std::fmt;
 use std::fmt::Write;
@@ -10,7 +11,8 @@ use wire::bytes::Reader;
 use wire::response::{EOF, ERR, ErrPacket, OK, OkPacket};
 
 use super::peer::{Outcome, Packet};
-use super::program::Program;
+use super::program::{Program, find_all};
+use super::random_rules::ADDED;
 use super::run::Trace;
 use super::text::{escape, print_action};
 
@@ -27,7 +29,7 @@ pub struct Difference {
 /// The first step of the program that was answered otherwise, if there is one.
 pub fn compare(program: &Program, direct: &Trace, through: &Trace) -> Option<Difference> {
     let pairs = direct.iter().zip(through);
-    let step = pairs.into_iter().position(|(direct, through)| direct != through)?;
+    let step = pairs.into_iter().position(|(direct, through)| !is_same(direct, through))?;
     let done = &program.steps[step];
     Some(Difference {
         step,
@@ -35,6 +37,87 @@ pub fn compare(program: &Program, direct: &Trace, through: &Trace) -> Option<Dif
         direct: direct[step].clone(),
         through: through[step].clone(),
     })
+}
+
+fn is_same(direct: &Outcome, through: &Outcome) -> bool {
+    let (before, behind) = match (direct, through) {
+        _ if direct == through => return true,
+        (Outcome::Reply(before), Outcome::Reply(behind))
+        | (Outcome::Closed(before), Outcome::Closed(behind)) => (before, behind),
+        _ => return false,
+    };
+    let mut pairs = before.iter().zip(behind);
+    before.len() == behind.len()
+        && pairs.all(|(it, other)| {
+            it.sequence == other.sequence
+                && (it.payload == other.payload || is_same_but_added(&it.payload, &other.payload))
+        })
+}
+
+/// Whether nothing but the comments of rules tells two packets apart.
+fn is_same_but_added(direct: &[u8], through: &[u8]) -> bool {
+    let is_text = |text: &[u8], other: &[u8]| {
+        let mut without = other.to_vec();
+        while let Some(&at) = find_all(&without, ADDED.as_bytes()).first() {
+            without.drain(at..at + ADDED.len());
+        }
+        without == text
+            || without.len() < other.len() && is_cut(text, &without, other.len() - without.len())
+    };
+    match (ErrPacket::decode(direct), ErrPacket::decode(through)) {
+        (Ok(it), Ok(other)) => {
+            (it.code, it.sqlstate) == (other.code, other.sqlstate)
+                && is_text(it.message, other.message)
+        }
+        (Err(_), Err(_)) => match (values_of(direct), values_of(through)) {
+            (Some(all), Some(others)) if all.len() == others.len() => {
+                all.iter().zip(&others).all(|pair| match pair {
+                    (Some(text), Some(other)) => text == other || is_text(text, other),
+                    (text, other) => text == other,
+                })
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// A server shows so much of a text, and no more.
+const SHOWN_MAX: usize = 80;
+
+/// Whether a text is the other one but that less of a statement is shown in it: comments of so many bytes took its place.
+fn is_cut(text: &[u8], without: &[u8], added: usize) -> bool {
+    let shown = |text: &[u8]| {
+        let start = find_all(text, b"near '").first()? + b"near '".len();
+        let end = *find_all(text, b"' at line ").last()?;
+        (start <= end).then_some((start, end))
+    };
+    let (Some((start, end)), Some((other_start, other_end))) = (shown(text), shown(without)) else {
+        return false;
+    };
+    let (own, other) = (&text[start..end], &without[other_start..other_end]);
+    // The last comment may itself be cut.
+    let most = own.iter().zip(other).take_while(|(it, other)| it == other).count();
+    text[..start] == without[..other_start]
+        && text[end..] == without[other_end..]
+        && SHOWN_MAX <= other.len() + added
+        && other.len() <= most + ADDED.len()
+}
+
+/// The values of a row; nothing, if it is none.
+fn values_of(payload: &[u8]) -> Option<Vec<Option<Vec<u8>>>> {
+    let mut reader = Reader::new(payload);
+    let mut found = Vec::new();
+    while !reader.is_empty() {
+        found.push(match reader.rest() {
+            [0xfb, ..] => {
+                reader.u8("NULL").ok()?;
+                None
+            }
+            _ => Some(reader.lenenc_bytes("value").ok()?.to_vec()),
+        });
+    }
+    Some(found)
 }
 
 impl Difference {
@@ -149,6 +232,40 @@ mod tests {
             assert_eq!(difference.step, 1);
             let text = difference.to_string();
             assert!(text.contains("0 query SELECT 1") && text.contains("status=0002"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_comment_that_a_rule_adds_is_no_difference_and_all_else_is() {
+        let error = |shown: &str| {
+            let message = format!("syntax to use near '{shown}' at line 1");
+            let mut out = Vec::new();
+            ErrPacket { code: 1064, sqlstate: *b"42000", message: message.as_bytes() }
+                .encode(&mut out);
+            reply(1, &out)
+        };
+        let row = |text: &str| {
+            let mut out = b"\x05Error\x041064".to_vec();
+            out.push(text.len() as u8);
+            out.extend_from_slice(text.as_bytes());
+            reply(1, &out)
+        };
+        let long = "x".repeat(SHOWN_MAX - 7);
+        for (direct, through, is) in [
+            (error("SELECT 2"), error("SELECT /* rule=one */ 2"), true),
+            (error("SELECT 2"), error("SELECT /* rule=one */ /* rule=one */ 2"), true),
+            (error("SELECT 2"), error("SELECT /* rule=one */ 3"), false),
+            (error("SELECT 2"), error("SELECT 2 "), false),
+            (row("near '1'"), row("near ' /* rule=one */1'"), true),
+            (row("near '1'"), row("near ' /* rule=two */1'"), false),
+            (
+                error(&format!("SELECT {long}")),
+                error(&format!("SELECT /* rule=one */ {}", &long[ADDED.len()..])),
+                true,
+            ),
+            (error(&format!("SELECT {long}")), error("SELECT /* rule=one */ xx"), false),
+        ] {
+            assert_eq!(is_same(&direct, &through), is, "{direct:?} {through:?}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Flifo with rules, made by chance, that change nothing a client can see: statements become what they are, get
-//! comments, go to the only server there is, to another class, through labels, and under bounds that nothing meets.
+//! comments, go to the only server there is, to another class, through labels, and under bounds that nothing meets, and are
+//! copied.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -32,7 +33,13 @@ const ACTS: &[&str] = &[
     "next = \"jump chain\"",
     "then = \"jump chain\"",
     "then = \"stop\"",
+    // Copied and summed up, and then left out: it is the same cluster.
+    "mirror = { cluster = \"main\" }",
+    "mirror = { cluster = \"main\", writes = true, memory = \"64KiB\" }",
 ];
+
+/// What the comment of a rule adds to a text. It shows in errors; see `compare`.
+pub(super) const ADDED: &str = " /* rule=one */";
 
 /// A comment stands where an error would show it, unless the first word is a good one.
 const COMMENT: &str = "comment = \"rule=one\"\n\

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::*;
 use crate::checks::health::{CheckRules, Sign, State};
 use crate::cluster::writes::Writes;
-use crate::cluster::{Cluster, ClusterBounds, Flow, Gaps, Group, Layout, Member, Node, Role};
+use crate::cluster::{Cluster, ClusterBounds, Flow, Group, Layout, Member, Node, Role};
+use crate::time_limits::Bound;
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -249,8 +250,9 @@ struct World {
 impl World {
     fn new(kind: Kind, seed: u64) -> Self {
         let now = Instant::now();
-        let members = [Member { group: Group::Auto, backup: false }; SERVERS];
-        let bounds = ClusterBounds { lag_max: None, gaps: Gaps::Confirm };
+        let members =
+            [Member { group: Group::Auto, backup: false, lag_max: Bound::Inherited }; SERVERS];
+        let bounds = ClusterBounds::default();
         let cluster = Cluster::new(&members, &CheckRules::default(), bounds, now);
         let server = |at: usize| Server {
             is_alive: true,

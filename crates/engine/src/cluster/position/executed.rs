@@ -51,6 +51,51 @@ impl Executed {
         Some(set)
     }
 
+    /// Adds one transaction. `false`: the set would be larger than any that is compared.
+    pub fn insert(&mut self, uuid: &[u8; 16], number: u64) -> bool {
+        let name = spelt(uuid);
+        let origin = match self.0.iter().position(|origin| *origin.name == *name) {
+            Some(at) => &mut self.0[at],
+            None => {
+                self.0.push(Origin { name: name.into(), intervals: Vec::new() });
+                self.0.last_mut().expect("one was added")
+            }
+        };
+        // Mostly it is the next one.
+        match origin.intervals.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => {
+                origin.intervals.push((number, number));
+                origin.tidy();
+            }
+        }
+        self.0.iter().map(|origin| origin.intervals.len()).sum::<usize>() <= INTERVALS_MAX
+    }
+
+    /// Whether this transaction is in it.
+    pub fn has(&self, uuid: &[u8; 16], number: u64) -> bool {
+        let name = spelt(uuid);
+        let theirs = Origin { name: name.into(), intervals: vec![(number, number)] };
+        self.covers(&Self(vec![theirs]))
+    }
+
+    /// The set as a replica sends it to its source. `None`: it has tags, which are encoded in another way.
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let mut out = (self.0.len() as u64).to_le_bytes().to_vec();
+        for origin in &self.0 {
+            let hex = origin.name.replace('-', "");
+            let uuid = u128::from_str_radix(&hex, 16).ok().filter(|_| hex.len() == 32)?;
+            out.extend_from_slice(&uuid.to_be_bytes());
+            out.extend_from_slice(&(origin.intervals.len() as u64).to_le_bytes());
+            for (first, last) in &origin.intervals {
+                out.extend_from_slice(&first.to_le_bytes());
+                // The one behind the last.
+                out.extend_from_slice(&last.saturating_add(1).to_le_bytes());
+            }
+        }
+        Some(out)
+    }
+
     fn add(&mut self, name: &str, interval: (u64, u64)) {
         match self.0.iter_mut().find(|origin| *origin.name == *name) {
             Some(origin) => origin.intervals.push(interval),
@@ -80,6 +125,13 @@ impl Display for Executed {
         }
         Ok(())
     }
+}
+
+/// A UUID as servers write it.
+fn spelt(uuid: &[u8; 16]) -> String {
+    let hex = format!("{:032x}", u128::from_be_bytes(*uuid));
+    let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
+    format!("{a}-{b}-{c}-{d}-{e}")
 }
 
 /// Of a UUID with its dashes.
@@ -137,6 +189,32 @@ mod tests {
         assert_eq!(set("A:1-3:5,B:7").to_string(), text);
         let lower = set("A:1").0[0].name.clone();
         assert_eq!(*lower, *A.to_ascii_lowercase());
+    }
+
+    #[test]
+    fn a_set_grows_by_what_a_replica_is_sent() {
+        let uuid = 0x3e11_fa47_71ca_11e1_9e33_c80a_a942_9562_u128.to_be_bytes();
+        let mut grown = set("A:1-3,B:1");
+        assert!(grown.insert(&uuid, 4) && grown.covers(&set("A:1-4")));
+        assert!(grown.insert(&uuid, 7) && grown.insert(&uuid, 6) && !grown.covers(&set("A:5")));
+        assert!(grown.insert(&uuid, 5) && grown == set("A:1-7,B:1"), "{grown}");
+        let mut new = Executed::default();
+        assert!(new.insert(&uuid, 9) && new == set("A:9"), "{new}");
+        assert!((1..5000).all(|at| new.insert(&uuid, 9 + at)));
+        assert!(!(1..5000).all(|at| new.insert(&uuid, 9000 + 2 * at)), "it has no bound");
+    }
+
+    #[test]
+    fn a_set_is_encoded_as_a_replica_sends_it() {
+        let encoded = set("A:1-3:5").encode().unwrap();
+        let mut want = vec![1, 0, 0, 0, 0, 0, 0, 0];
+        want.extend_from_slice(&0x3e11_fa47_71ca_11e1_9e33_c80a_a942_9562_u128.to_be_bytes());
+        for number in [2_u64, 1, 4, 5, 6] {
+            want.extend_from_slice(&number.to_le_bytes());
+        }
+        assert_eq!(encoded, want);
+        assert_eq!(set("").encode().unwrap(), [0; 8]);
+        assert_eq!(set("A:blue:1").encode(), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use view::table::{Table, text};
 
 use super::{ConsoleSession, Refusal, audited};
 use crate::admin::any_server::VERSION;
+use crate::admin::cached;
 use crate::admin::catalog::{self, Rights};
 use crate::admin::help::help;
 use crate::admin::resultset::Packets;
@@ -51,6 +52,11 @@ impl ConsoleSession {
             Command::Reset(what) => {
                 self.may_change()?;
                 let done = self.outside.reset(what.as_deref()).await;
+                packets.put_table(said(done)?);
+            }
+            Command::FlushCache(like) => {
+                self.may_change()?;
+                let done = cached::flush(&self.outside, like).await;
                 packets.put_table(said(done)?);
             }
             Command::Set(name, value) => {

@@ -93,6 +93,7 @@ pub(super) fn order(text: &[u8], command: &Command) -> Option<Vec<u8>> {
         | Command::ConfirmWriter(_)
         | Command::Kill(..)
         | Command::Reset(_)
+        | Command::FlushCache(_)
         | Command::Reload
         | Command::Upgrade => Some(text.to_vec()),
     }

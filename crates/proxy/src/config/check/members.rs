@@ -157,6 +157,39 @@ impl Place<'_> {
     }
 }
 
+/// The user that follows binary logs must be able to log in.
+pub(super) fn check_follower(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    if !plan.cache.binlog {
+        for path in ["cache.binlog_lag_max", "cache.binlog_user", "cache.binlog_server_id"] {
+            super::no_effect(report, written, path, "cache.binlog is \"off\"");
+        }
+        return;
+    }
+    let checks = &plan.checks;
+    let is_of_checks =
+        |name: &String| checks.user.as_ref() == Some(name) && has_own_account(checks);
+    let is_known =
+        |name: &String| plan.users.iter().any(|user| user.name == *name && logs_in(user));
+    let (path, message) = match &plan.cache.binlog_user {
+        Some(name) if is_of_checks(name) || is_known(name) => return,
+        None if has_own_account(checks) || plan.users.iter().any(logs_in) => return,
+        Some(name) => {
+            let message = format!(
+                "{name:?} is neither checks.user with a password of its own nor among [[users]] with its password \
+                 (not a hash of it), so that Flifo cannot log in to follow a binary log"
+            );
+            ("cache.binlog_user", message)
+        }
+        None => {
+            let message = "no user can log in to follow a binary log: name one with its password in [[users]] or in \
+                           checks.user";
+            ("cache.binlog", message.to_owned())
+        }
+    };
+    report.error(&written.origin(path), Some(path.to_owned()), message);
+}
+
 /// The user that checks log in as must be able to.
 pub(super) fn check_account(reading: &mut Reading<'_>) {
     let Reading { plan, written, clusters, report, .. } = reading;

@@ -1,4 +1,4 @@
-//! What the options that name files have in common.
+//! What the options that name files have in common, and those that name a certificate's host.
 
 use std::path::PathBuf;
 
@@ -43,6 +43,15 @@ pub(super) fn set_key(identity: &mut Option<Identity>, text: &str) -> Taken {
 
 pub(super) fn key(identity: Option<&Identity>) -> Option<String> {
     show(identity.map(|identity| &identity.key))
+}
+
+/// A name that a server's certificate is to bear.
+pub(super) const SERVER_NAME: &str = "a host name or an IP address";
+
+pub(super) fn set_server_name(place: &mut Option<String>, text: &str) -> Taken {
+    backend::tls::server_name(text).map_err(|error| error.to_string())?;
+    *place = Some(text.to_owned());
+    Ok(())
 }
 
 fn empty() -> Identity {

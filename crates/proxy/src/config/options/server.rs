@@ -195,6 +195,20 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             applies: Now,
         },
         Row {
+            name: "cache_memory",
+            form: Form::Size {
+                range: 1 << 20..=1 << 40,
+                place: |plan| &mut plan.server.cache_memory,
+            },
+            example: None,
+            doc: "So many bytes of replies are kept for rules that say `cache`, in all workers \
+                  together; each has an equal part. Where there are more, those go that are asked \
+                  for least.",
+            elsewhere: &[("ProxySQL", "mysql-query_cache_size_MB"), ("MaxScale", "max_size")],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
             name: "tls",
             form: Form::Choice(&Named {
                 values: &[
@@ -259,13 +273,9 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
         Row {
             name: "tls_server_name",
             form: Form::Text {
-                allowed: "a host name or an IP address",
+                allowed: paths::SERVER_NAME,
                 show: |plan| plan.server.tls_server_name.clone(),
-                set: |plan, text| {
-                    backend::tls::server_name(text).map_err(|error| error.to_string())?;
-                    plan.server.tls_server_name = Some(text.to_owned());
-                    Ok(())
-                },
+                set: |plan, text| paths::set_server_name(&mut plan.server.tls_server_name, text),
             },
             example: Some("\"db1.example.com\""),
             doc: "The name that the server's certificate must bear under \"verify-full\". Without \

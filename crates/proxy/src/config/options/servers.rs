@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use engine::cluster::{Gaps, Group};
+use backend::tls::Mode as TlsMode;
+use engine::cluster::{Gaps, Group, WriterReads};
 
 use wire::auth::Secret;
 
@@ -122,6 +123,107 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
             elsewhere: &[("HAProxy", "maxconn")],
             since: FIRST,
             applies: Now,
+        },
+        Row {
+            name: "connections_max",
+            form: Form::CountOr {
+                word: "same",
+                range: 1..=100_000,
+                place: |rule| &mut rule.connections_max,
+            },
+            example: None,
+            doc: "The most backend connections to this server for pooled users, if that is not \
+                  `server.connections_max`.",
+            elsewhere: &[("ProxySQL", "mysql_servers.max_connections")],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "lag_max",
+            form: Form::Bound {
+                range: SHORT..=Duration::from_hours(24),
+                place: |rule| &mut rule.lag_max,
+            },
+            example: None,
+            doc: "Further behind than this, the server is not read from, if that is not \
+                  `routing.lag_max`.",
+            elsewhere: &[("ProxySQL", "mysql_servers.max_replication_lag")],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "tls",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("same", None),
+                    ("off", Some(TlsMode::Off)),
+                    ("preferred", Some(TlsMode::Preferred)),
+                    ("required", Some(TlsMode::Required)),
+                    ("verify-ca", Some(TlsMode::VerifyCa)),
+                    ("verify-full", Some(TlsMode::VerifyFull)),
+                ],
+                place: |rule: &mut ServerRule| &mut rule.tls.mode,
+            }),
+            example: None,
+            doc: "TLS on connections to this server, if that is not `server.tls`.",
+            elsewhere: &[("ProxySQL", "mysql_servers.use_ssl"), ("HAProxy", "server ssl verify")],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
+            name: "tls_ca",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |rule| paths::show(rule.tls.ca.as_ref()),
+                set: |rule, text| paths::set(&mut rule.tls.ca, text),
+            },
+            example: Some("\"/etc/flifo/db1-ca.pem\""),
+            doc: "PEM file of the authorities that are trusted with this server's certificate, \
+                  instead of `server.tls_ca`.",
+            elsewhere: &[("ProxySQL", "mysql_servers_ssl_params.ssl_ca")],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
+            name: "tls_cert",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |rule| paths::certificate(rule.tls.identity.as_ref()),
+                set: |rule, text| paths::set_certificate(&mut rule.tls.identity, text),
+            },
+            example: Some("\"/etc/flifo/db1-client.pem\""),
+            doc: "PEM file of the certificate that Flifo shows to this server, instead of \
+                  `server.tls_cert`.",
+            elsewhere: &[("ProxySQL", "mysql_servers_ssl_params.ssl_cert")],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
+            name: "tls_key",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |rule| paths::key(rule.tls.identity.as_ref()),
+                set: |rule, text| paths::set_key(&mut rule.tls.identity, text),
+            },
+            example: Some("\"/etc/flifo/db1-client-key.pem\""),
+            doc: "PEM file of the private key of `tls_cert`.",
+            elsewhere: &[("ProxySQL", "mysql_servers_ssl_params.ssl_key")],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
+            name: "tls_server_name",
+            form: Form::Text {
+                allowed: paths::SERVER_NAME,
+                show: |rule| rule.tls.server_name.clone(),
+                set: |rule, text| paths::set_server_name(&mut rule.tls.server_name, text),
+            },
+            example: Some("\"db1.example.com\""),
+            doc: "The name that this server's certificate must bear under \"verify-full\", \
+                  instead of `server.tls_server_name` or the host of its address.",
+            elsewhere: &[("HAProxy", "verifyhost")],
+            since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "agent",
@@ -446,6 +548,57 @@ pub(in crate::config) static ROUTING: Section<Plan> = Section {
                   not used before an operator says `CONFIRM WRITER` on the console. \"accept\": it \
                   is the writer, and the log names the gap.",
             elsewhere: &[],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "readers_min",
+            form: Form::Count { range: 0..=1000, place: |plan| &mut plan.routing.readers_min },
+            example: None,
+            doc: "So many readers are read from although they are further behind than `lag_max`: \
+                  those that are least. A client still sees what it has written itself \
+                  (`routing.reads`).",
+            elsewhere: &[(
+                "ProxySQL",
+                "mysql-monitor_replication_lag_group_by_host, max_replication_lag",
+            )],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "writers",
+            form: Form::Count { range: 1..=1000, place: |plan| &mut plan.routing.writers },
+            example: None,
+            doc: "So many nodes of a Galera cluster, or of a group of MySQL's with several \
+                  primaries, are written to at once. Each client's writes go to one of them, and \
+                  to another one only when that one leaves; two clients that change the same row \
+                  at two nodes can get error 1213. Servers of any other kind have one writer.",
+            elsewhere: &[
+                ("ProxySQL", "mysql_galera_hostgroups.max_writers"),
+                ("MaxScale", "galeramon disable_master_role_setting"),
+            ],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "writer_reads",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("without_reader", WriterReads::WithoutReader),
+                    ("always", WriterReads::Always),
+                    ("never", WriterReads::Never),
+                ],
+                place: |plan: &mut Plan| &mut plan.routing.writer_reads,
+            }),
+            example: None,
+            doc: "Whether what may go to readers goes to the writer as well. \"without_reader\": \
+                  while no reader can take it. \"always\": as to a reader, by its weight and load. \
+                  \"never\": it waits for a reader, at most for `routing.hold`. What runs in a \
+                  transaction stays where that is.",
+            elsewhere: &[
+                ("ProxySQL", "mysql_galera_hostgroups.writer_is_also_reader"),
+                ("MaxScale", "master_accept_reads"),
+            ],
             since: FIRST,
             applies: Now,
         },

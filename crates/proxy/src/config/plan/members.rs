@@ -1,15 +1,17 @@
 //! What a configuration says of several servers: where they are, how they are checked, what goes where.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use backend::tls::{ForBackends, Identity, Mode as TlsMode};
 use engine::account::name::UserName;
 use engine::checks::health::CheckRules;
-use engine::cluster::{Gaps, Group};
+use engine::cluster::{Gaps, Group, WriterReads};
+use engine::time_limits::Bound;
 use serde::{Deserialize, Serialize};
 use wire::auth::Secret;
 
-use super::Listen;
+use super::{Listen, Plan, ServerOptions};
 
 /// One of several servers.
 #[derive(Clone, Debug)]
@@ -23,6 +25,11 @@ pub struct ServerRule {
     pub backup: bool,
     /// By default, that of all servers.
     pub limit: Option<u32>,
+    /// Likewise.
+    pub connections_max: Option<u32>,
+    pub lag_max: Bound,
+    /// What is another one than that of all servers.
+    pub tls: ServerRuleTls,
     /// The address of its agent, which tells how it is.
     pub agent: Option<backend::Address>,
 }
@@ -37,7 +44,69 @@ impl Default for ServerRule {
             weight: 100,
             backup: false,
             limit: None,
+            connections_max: None,
+            lag_max: Bound::default(),
+            tls: ServerRuleTls::default(),
             agent: None,
+        }
+    }
+}
+
+/// The TLS of connections to one server, as far as it is not that of all.
+#[derive(Clone, Debug, Default)]
+pub struct ServerRuleTls {
+    pub mode: Option<TlsMode>,
+    pub ca: Option<PathBuf>,
+    pub identity: Option<Identity>,
+    pub server_name: Option<String>,
+}
+
+impl ServerRule {
+    /// The most backend connections to this server.
+    pub(crate) fn connections_max(&self, options: &ServerOptions) -> u32 {
+        self.connections_max.unwrap_or(options.connections_max)
+    }
+
+    /// The TLS of connections to this server, and the name that it must show if one is told.
+    pub(crate) fn tls_to<'a>(
+        &'a self,
+        options: &'a ServerOptions,
+    ) -> (ForBackends, Option<&'a str>) {
+        let (own, all) = (&self.tls, &options.tls);
+        let tls = ForBackends {
+            mode: own.mode.unwrap_or(all.mode),
+            ca: own.ca.clone().or_else(|| all.ca.clone()),
+            identity: own.identity.clone().or_else(|| all.identity.clone()),
+        };
+        (tls, own.server_name.as_deref().or(options.tls_server_name.as_deref()))
+    }
+
+    /// The files of its own TLS.
+    pub(in crate::config) fn files(&self) -> impl Iterator<Item = &Path> {
+        let own = self.tls.identity.as_ref();
+        let identity = [own.map(|it| &*it.certificate), own.map(|it| &*it.key)];
+        identity.into_iter().chain([self.tls.ca.as_deref()]).flatten()
+    }
+}
+
+/// How results that are kept end by what was written beside this Flifo.
+#[derive(Clone, Debug)]
+pub struct CacheOptions {
+    pub binlog: bool,
+    pub binlog_lag_max: Duration,
+    /// By default, the user of checks.
+    pub binlog_user: Option<String>,
+    /// By default, a random one.
+    pub binlog_server_id: Option<u32>,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self {
+            binlog: false,
+            binlog_lag_max: Duration::from_secs(1),
+            binlog_user: None,
+            binlog_server_id: None,
         }
     }
 }
@@ -108,6 +177,11 @@ pub struct Routing {
     pub stay: Duration,
     pub lag_max: Option<Duration>,
     pub gaps: Gaps,
+    /// So many readers are read from however far they are behind.
+    pub readers_min: u32,
+    /// So many nodes of a cluster are written to at once.
+    pub writers: u32,
+    pub writer_reads: WriterReads,
     /// How long a statement is held back that no server can take.
     pub hold: Duration,
 }
@@ -120,6 +194,9 @@ impl Default for Routing {
             stay: Duration::from_secs(5),
             lag_max: Some(Duration::from_secs(10)),
             gaps: Gaps::Confirm,
+            readers_min: 0,
+            writers: 1,
+            writer_reads: WriterReads::WithoutReader,
             hold: Duration::from_secs(10),
         }
     }
@@ -174,7 +251,7 @@ impl RouteRule {
     }
 }
 
-impl super::Plan {
+impl Plan {
     /// Where such a client's statements go, if one of the routes says so; else its cluster does.
     pub(crate) fn mode_by_route(&self, accepted: &AcceptedClient<'_>) -> Option<Mode> {
         self.routes.iter().find(|rule| rule.fits(accepted)).map(|rule| rule.mode)

@@ -7,8 +7,8 @@ use std::time::Duration;
 use engine::statement::edit::{fits_comment, unknown_group};
 use engine::statement::firewall::FirewallMode;
 use engine::statement::rule::{
-    Next, RatePer, RuleActs, RuleAnswer, RuleConnection, RuleFirewall, RuleLog, RuleRate,
-    RuleRefusal, RuleRole, RuleRoute, RuleTarget,
+    Next, RatePer, RuleActs, RuleAnswer, RuleCache, RuleConnection, RuleFirewall, RuleLog,
+    RuleMirror, RuleRate, RuleRefusal, RuleRole, RuleRoute, RuleTarget,
 };
 use engine::statement::rules::expression;
 use engine::statement::template::Template;
@@ -64,6 +64,8 @@ pub(super) fn read(
             }
         }
         "next" => acts.next = next(value, reader),
+        "cache" => acts.cache = cache(value, reader),
+        "mirror" => acts.mirror = mirror(value, reader),
         "retries" => acts.retries = reader.number(value, "rules.retries", 0..=10),
         _ => {}
     }
@@ -81,6 +83,28 @@ fn next(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<Next> {
             None
         }
     }
+}
+
+fn cache(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleCache> {
+    let option = "rules.cache";
+    let mut cache = RuleCache { keep: Duration::ZERO, stale: Duration::ZERO, is_large: false };
+    if value.get_ref().as_table().is_none() {
+        cache.keep = reader.duration(value, option, TIMES)?;
+        return Some(cache);
+    }
+    let [keep, stale, large] = reader.fields(value, option, ["for", "stale", "large"])?;
+    let Some(keep) = keep else {
+        reader.wrong(value.span(), option, "it lacks `for`: how long a reply is kept".to_owned());
+        return None;
+    };
+    cache.keep = reader.duration(keep, "rules.cache.for", TIMES)?;
+    if let Some(stale) = stale {
+        cache.stale = reader.duration(stale, "rules.cache.stale", TIMES)?;
+    }
+    if let Some(large) = large {
+        cache.is_large = reader.flag(large, "rules.cache.large")?;
+    }
+    Some(cache)
 }
 
 /// How long a statement may run, or wait.
@@ -273,6 +297,31 @@ fn role(value: Value<'_, '_>, option: &str, reader: &mut RuleReader<'_, '_>) -> 
         reader.wrong(value.span(), option, message);
     }
     role.map(RuleTarget::Role)
+}
+
+fn mirror(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleMirror> {
+    let names = ["cluster", "writes", "at_once", "queue", "memory", "within"];
+    let [cluster, writes, at_once, queue, memory, within] =
+        reader.fields(value, "rules.mirror", names)?;
+    let cluster = reader.needed(cluster, value, "rules.mirror.cluster")?;
+    let mut mirror = RuleMirror::into(cluster.to_owned());
+    if let Some(writes) = writes {
+        mirror.writes = reader.flag(writes, "rules.mirror.writes")?;
+    }
+    if let Some(at_once) = at_once {
+        mirror.at_once = reader.number(at_once, "rules.mirror.at_once", 1..=1000)?;
+    }
+    if let Some(queue) = queue {
+        mirror.queue = reader.number(queue, "rules.mirror.queue", 0..=100_000)?;
+    }
+    if let Some(memory) = memory {
+        mirror.memory = reader.size(memory, "rules.mirror.memory", 64 << 10..=1 << 30)?;
+    }
+    if let Some(within) = within {
+        let range = Duration::from_millis(10)..=Duration::from_secs(3600);
+        mirror.within = reader.duration(within, "rules.mirror.within", range)?;
+    }
+    Some(mirror)
 }
 
 fn rate(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleRate> {

@@ -3,8 +3,11 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use engine::statement::rule::{Next, RuleLog, RuleRoute, RuleTarget, Then};
+use engine::statement::rule::{
+    Condition, Next, Rule, RuleLog, RuleMirror, RuleRoute, RuleTarget, Then,
+};
 use engine::statement::rules::Rules;
+use wire::like::NamePattern;
 
 use super::{RULES, RuleOrigins};
 use crate::config::plan::Plan;
@@ -30,9 +33,7 @@ pub(in crate::config) fn check(reading: &mut Reading<'_>) {
             error(&origins.of("name"), "rules.name", message);
         }
         if let Some(Then::Jump(label)) = &rule.then {
-            let is_there = |rules: &[engine::statement::rule::Rule]| {
-                rules.iter().any(|it| it.label.as_ref() == Some(label))
-            };
+            let is_there = |rules: &[Rule]| rules.iter().any(|it| it.label.as_ref() == Some(label));
             if !is_there(plan.rules.get(at + 1..).unwrap_or_default()) {
                 let message = match is_there(&plan.rules) {
                     true => format!(
@@ -59,6 +60,11 @@ pub(in crate::config) fn check(reading: &mut Reading<'_>) {
         {
             let message = format!("there is no class {class:?}: name one of [[classes]]");
             error(&origins.of("class"), "rules.class", message);
+        }
+        if let Some(mirror) = &acts.mirror
+            && let Some(message) = mirrors_nothing(plan, rule, mirror)
+        {
+            error(&origins.of("mirror"), "rules.mirror", message);
         }
         if let Some(message) = acts.route.as_ref().and_then(|route| leads_nowhere(plan, route)) {
             error(&origins.of("route"), "rules.route", message);
@@ -95,6 +101,34 @@ fn warn_of_logs(plan: &Plan, places: &[RuleOrigins], report: &mut Report<'_>) {
             }
         }
     }
+}
+
+/// What is wrong with where a mirror is.
+fn mirrors_nothing(plan: &Plan, rule: &Rule, mirror: &RuleMirror) -> Option<String> {
+    let cluster = &mirror.cluster;
+    if !plan.cluster_names().any(|it| it == cluster) {
+        return Some(format!("there is no cluster {cluster:?}: name one of [[clusters]]"));
+    }
+    if rule.acts.refuse.is_some() || rule.acts.answer.is_some() {
+        return Some("a statement that Flifo itself answers is not mirrored".to_owned());
+    }
+    let is_only = |names: &[NamePattern]| names.len() == 1 && names[0].text() == cluster;
+    let routed = rule.acts.route.as_ref().and_then(|route| match (&route.cluster, &route.target) {
+        (Some(cluster), _) => Some(cluster),
+        (None, Some(RuleTarget::Server(server))) => {
+            plan.servers.iter().find(|it| it.name == *server).map(|it| &it.cluster)
+        }
+        (None, _) => None,
+    });
+    let runs_there = match routed {
+        Some(routed) => routed == cluster,
+        None => rule.conditions.iter().any(|it| match it {
+            Condition::Cluster(names) => is_only(names),
+            _ => false,
+        }),
+    };
+    runs_there
+        .then(|| format!("its statements run in the cluster {cluster:?}: a mirror is another one"))
 }
 
 /// What is wrong with where a route leads.

@@ -92,6 +92,27 @@ const MISTAKES: &[(&str, &str)] = &[
         "name = 'a'\nroute = { cluster = 'b' }",
         "f:3:9: rules.route: there is no cluster \"b\": name one of [[clusters]]",
     ),
+    (
+        "name = 'a'\nmirror = { cluster = 'b' }",
+        "f:3:10: rules.mirror: there is no cluster \"b\": name one of [[clusters]]",
+    ),
+    ("name = 'a'\nmirror = { writes = true }", "f:3:10: rules.mirror.cluster: this is missing"),
+    (
+        "name = 'a'\nmirror = { cluster = 'main', at_once = 0 }",
+        "f:3:40: rules.mirror.at_once: this must be a number from 1 to 1000",
+    ),
+    (
+        "name = 'a'\nmirror = { cluster = 'main', memory = '1KiB' }",
+        "f:3:39: rules.mirror.memory: this must be from 64KiB to 1GiB",
+    ),
+    (
+        "name = 'a'\nmirror = { cluster = 'main' }\nanswer = 'ok'",
+        "f:3:10: rules.mirror: a statement that Flifo itself answers is not mirrored",
+    ),
+    (
+        "name = 'a'\nmirror = { cluster = 'main' }\nmatch.cluster = 'main'",
+        "f:3:10: rules.mirror: its statements run in the cluster \"main\": a mirror is another one",
+    ),
     ("name = 'a'\nroute = {}", "f:3:9: rules.route: it names a cluster, a role or a server"),
     ("name = 'a'\ncomment = 'a */ b'", "f:3:11: rules.comment: it stands in a comment"),
     ("name = 'a'\nhint = 'a */ b'", "f:3:8: rules.hint: it stands in a comment"),

@@ -140,6 +140,27 @@ impl<'r, 'a> RuleReader<'r, 'a> {
         Some(duration)
     }
 
+    pub(super) fn size(
+        &mut self,
+        value: &Spanned<DeValue<'_>>,
+        option: &str,
+        range: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let size = match units::size(self.text(value, option)?) {
+            Ok(size) => size,
+            Err(message) => {
+                self.wrong(value.span(), option, message);
+                return None;
+            }
+        };
+        if !range.contains(&size) {
+            let (from, to) = (units::show_size(*range.start()), units::show_size(*range.end()));
+            self.is_not(value, option, &format!("from {from} to {to}"));
+            return None;
+        }
+        Some(size)
+    }
+
     pub(super) fn table<'v, 'd>(
         &mut self,
         value: &'v Spanned<DeValue<'d>>,

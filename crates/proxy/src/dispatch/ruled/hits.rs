@@ -9,15 +9,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::classes::ClassId;
+use engine::mirror::Unmirrored;
 use engine::statement::judge::Judge;
 use engine::statement::room::{RuleRoom, RuleWaiter};
-use engine::statement::rule::RuleLog;
+use engine::statement::rule::{RuleCache, RuleLog};
 use engine::statement::rules::Rules;
 use engine::statement::verdict::RuleHits;
 use engine::statement::window::WeekMinute;
 
 use crate::cluster::members::ClusterId;
 use crate::cluster::servers::ServerId;
+use crate::dispatch::ruled::copied::MirrorPart;
 use crate::records::ToldByRules;
 
 /// What rules have said of a command.
@@ -38,17 +40,38 @@ pub(crate) struct Ruled {
     pub(crate) permits: Vec<Permit>,
     /// The text that was prepared, if rules have made another one of it.
     pub(crate) original: Option<Box<[u8]>>,
+    /// For how long its reply is kept.
+    pub(crate) cache: Option<RuleCache>,
     /// How often it may still be run again; `None`: no rule says.
     pub(crate) retries: Option<u32>,
     /// What ends its wait in the queue, and what tells that wait from any other.
     pub(crate) patience: Option<Timer>,
     pub(crate) waited: u64,
+    /// What of it is for a mirror.
+    pub(crate) mirror: MirrorPart,
 }
 
 impl Ruled {
     /// What the rules that it has hit come to.
     pub(crate) fn hits(&self) -> RuleHits<'_> {
         RuleHits::new(&self.rules, &self.hit)
+    }
+
+    /// It is to be mirrored, if a rule says so: of several, the last one. What is prepared does not run yet.
+    pub(crate) fn begin_mirror(&mut self, is_prepared: bool, is_pooled: bool) {
+        let has = |at: &usize| self.rules.get(*at).is_some_and(|ready| ready.mirror.is_some());
+        let Some(at) = self.hit.iter().copied().rfind(has).filter(|_| !is_prepared) else { return };
+        self.mirror = MirrorPart::Due(at);
+        if !is_pooled {
+            self.leave_out_of_mirror(Unmirrored::PassThrough);
+        }
+    }
+
+    /// It is not mirrored.
+    pub(crate) fn leave_out_of_mirror(&mut self, why: Unmirrored) {
+        let part = std::mem::take(&mut self.mirror);
+        let state = part.rule().and_then(|at| self.rules.get(at)?.mirror.as_ref());
+        state.into_iter().for_each(|state| state.leave_out(why));
     }
 
     /// The logs that have it.
@@ -105,6 +128,7 @@ impl Drop for Ruled {
         if let Some((room, waiter)) = self.line.take() {
             room.give_up(waiter);
         }
+        self.leave_out_of_mirror(Unmirrored::Unanswered);
         let took = crate::worker::clock::now().saturating_duration_since(self.since);
         for ready in self.hit.iter().filter_map(|at| self.rules.get(*at)) {
             ready.counts.add_time(took);
@@ -147,6 +171,14 @@ impl WorkerRules {
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.get()
+    }
+
+    /// Whether the command that is read has been judged before.
+    pub(super) fn carries(&self) -> bool {
+        let carried = self.carried.take();
+        let is = carried.is_some();
+        self.carried.set(carried);
+        is
     }
 
     pub(crate) fn shortest_time(&self) -> Option<Duration> {

@@ -6,7 +6,6 @@
 
 use std::rc::Rc;
 
-use engine::intent::Digest;
 use engine::passed_texts::{PassedText, PassedTexts};
 use engine::statements::{BYTES_MAX, STATEMENTS_MAX};
 use wire::command::Opcode;
@@ -93,6 +92,8 @@ pub(crate) fn see_execute(
     let Some(noted) = noted else { return AfterRules::GoesOn(command) };
     let lexed = Lexed::default();
     let text = lexed.text(&noted.text, noted.dialect());
-    let seen = SeenText { digest: Digest::of(text), ..SeenText::default() };
+    let (intent, decisions) = worker.readings.borrow_mut().read_noted(text);
+    let (digest, decisions) = (intent.digest, decisions.as_deref());
+    let seen = SeenText { digest, decisions, ..SeenText::default() };
     ruled::see_execute(worker, client, command, packet, seen, text)
 }

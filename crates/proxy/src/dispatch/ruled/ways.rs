@@ -35,7 +35,7 @@ pub(super) fn find(
     let Some(backend) = client.backend() else { return Ok(sends) };
     let own = worker.shared.cluster.of(backend.server);
     match sends.cluster.filter(|cluster| *cluster != own.id) {
-        Some(cluster) if !client.session.borrow().can_yield() => {
+        Some(cluster) if !client.session.borrow().can_do_without() => {
             let other = &worker.shared.cluster.get(cluster).name;
             Err(refused(ready, &binds(client, other, &own.name)))
         }
@@ -54,11 +54,10 @@ pub(super) fn place<'w>(
 ) -> (&'w Members, RuleRole) {
     let clusters = &worker.shared.cluster;
     let session = client.session.borrow();
-    let bound = client.backend().filter(|_| !client.is_pooled() || !session.can_yield());
+    let bound = client.backend().filter(|_| !client.is_pooled() || !session.can_do_without());
     if let Some(backend) = bound {
         let members = clusters.of(backend.server);
-        let is_reader =
-            members.writer() != Some(backend.server) && members.is_reader(backend.server);
+        let is_reader = !members.is_writer(backend.server) && members.is_reader(backend.server);
         return (members, if is_reader { RuleRole::Reader } else { RuleRole::Writer });
     }
     let reads = reads && session.is_plain() && !session.in_transaction();
@@ -141,9 +140,9 @@ fn stays(
     let server: ServerId = backend.server;
     let is_there = match way {
         None => true,
-        Some(RuleWay::Writer) => members.writer() == Some(server),
+        Some(RuleWay::Writer) => members.is_writer(server),
         // What the transaction has written is on the writer, and only there.
-        Some(RuleWay::Reader) => members.is_reader(server) || members.writer() == Some(server),
+        Some(RuleWay::Reader) => members.is_reader(server) || members.is_writer(server),
         Some(RuleWay::To(wanted)) => wanted == server,
     };
     if is_there || !client.session.borrow().in_transaction() {

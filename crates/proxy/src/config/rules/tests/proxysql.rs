@@ -2,7 +2,7 @@
 //! meaning is that of ProxySQL's documentation; where there is none, or another one, it is said.
 //!
 //! What has no counterpart: `cache_ttl`, `cache_empty_result` and `cache_timeout` (Flifo keeps no results),
-//! `mirror_flagOUT` and `mirror_hostgroup` (it sends each statement to one server), `gtid_from_hostgroup` (a client reads
+//! `mirror_flagOUT` (no rules judge a copy; `mirror_hostgroup` is `mirror`), `gtid_from_hostgroup` (a client reads
 //! what it has written by `routing.reads`), `reconnect` (not in use in ProxySQL), `sticky_conn` (not carried out by
 //! ProxySQL), `multiplex = 2` (what a text leaves behind is read off it, and off what the server reports), the `GLOBAL`
 //! of `re_modifiers` in the negative (`replace` always replaces all). Different: rules look at the text as its client has

@@ -1,0 +1,341 @@
+//! Which tables statements write that pass this Flifo: followed from before they are sent until they have surely ended.
+//!
+//! A write of a transaction ends with that. If a connection is lost while the server may still be at work for it, its
+//! writes count as being under way until the server has ended the session. Invariants: a write begins before a byte of it
+//! is sent, and ends before its client is told; what cannot be read writes everything.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use engine::account::name::UserName;
+use engine::cache::{Effects, Written};
+use engine::session::Session;
+use wire::command::{Opcode, query_text_at};
+use wire::frame::HEADER;
+use wire::handshake::UTF8MB4;
+use wire::statement;
+use wire::text::{Lexed, Text};
+
+use crate::cluster::dial;
+use crate::cluster::members::Members;
+use crate::cluster::servers::ServerId;
+use crate::config::Plan;
+use crate::dispatch::backend::{Backend, Life};
+use crate::dispatch::cached::writes::Writes;
+use crate::dispatch::client::Client;
+use crate::dispatch::command::Command;
+use crate::dispatch::in_flight::InFlight;
+use crate::dispatch::worker::Worker;
+use crate::users::sight::FoundDefinitions;
+
+/// What stands behind the tables of a cluster, if that is known and as it is by now.
+pub(crate) fn definitions(
+    worker: &Worker,
+    client: &Client,
+    members: &Members,
+) -> Option<Arc<FoundDefinitions>> {
+    let (shared, now) = (&worker.shared, worker.shared.alterations.now());
+    let hidden = &shared.hidden;
+    let is_common =
+        hidden.is_common_whole.load(SeqCst) && shared.cluster.is_common(&worker.plan(), members.id);
+    let found = match is_common {
+        true => hidden.common.current(now),
+        false => {
+            let sight = |key| worker.user_of(key, |user| Some(user.sight.of(members.id)));
+            client.key.get().and_then(sight).and_then(|sight| sight.current(now))
+        }
+    };
+    found.filter(|found| found.is_whole)
+}
+
+/// A command is about to be sent on this backend.
+pub(crate) fn begin(
+    worker: &Worker,
+    client: &Client,
+    backend: &Backend,
+    command: &mut Command,
+    packet: &[u8],
+) {
+    if let Some(rare) = &command.rare
+        && let Some(writes) = rare.written.take()
+    {
+        // It was told something first.
+        return rare.written.set(Some(writes));
+    }
+    let members = worker.shared.cluster.of(backend.server);
+    let effects = effects(worker, client, members, command, packet);
+    if effects != Effects::Nothing {
+        let defines = effects == Effects::UNKNOWN;
+        let written = Written::begin(&members.generations, effects.places());
+        command.rare().written.set(Some(Box::new(Writes { written, defines })));
+    }
+}
+
+fn effects(
+    worker: &Worker,
+    client: &Client,
+    members: &Members,
+    command: &Command,
+    packet: &[u8],
+) -> Effects {
+    let payload = packet.get(HEADER..).unwrap_or_default();
+    let opcode = payload.first().copied().and_then(Opcode::decode);
+    let session = client.session.borrow();
+    let lexed = Lexed::default();
+    let judge = |text: Text<'_>, schema: Option<&[u8]>| {
+        // How a pass-through client's server reads backslashes is not known.
+        if !client.is_pooled() && text.bytes.contains(&b'\\') {
+            return Effects::UNKNOWN;
+        }
+        let found = definitions(worker, client, members);
+        let links = found.as_ref().and_then(|found| found.links.as_ref());
+        match Effects::of(text, schema, links) {
+            // It may name a view whose routines write.
+            Effects::Nothing if links.is_none() && may_read(text) => {
+                Effects::Everything { defines: false }
+            }
+            effects => effects,
+        }
+    };
+    match opcode {
+        Some(Opcode::Query | Opcode::StmtExecute | Opcode::StmtBulkExecute)
+            if client.input.is_part() && command.facts.read.is_none() =>
+        {
+            Effects::UNKNOWN
+        }
+        Some(Opcode::Query) => {
+            let text = query_text_at(payload, client.capabilities).and_then(|at| payload.get(at..));
+            let schema = session.schema.as_deref().filter(|_| client.is_pooled());
+            match text {
+                Some(text) => judge(lexed.text(text, session.dialect()), schema),
+                None => Effects::UNKNOWN,
+            }
+        }
+        Some(Opcode::StmtExecute | Opcode::StmtBulkExecute) => {
+            executed(client, &session, statement::id(payload), &judge)
+        }
+        Some(
+            Opcode::Quit
+            | Opcode::InitDb
+            | Opcode::FieldList
+            | Opcode::Statistics
+            | Opcode::ProcessInfo
+            | Opcode::ProcessKill
+            | Opcode::Ping
+            | Opcode::ChangeUser
+            | Opcode::BinlogDump
+            | Opcode::BinlogDumpGtid
+            | Opcode::TableDump
+            | Opcode::RegisterReplica
+            | Opcode::StmtPrepare
+            | Opcode::StmtSendLongData
+            | Opcode::StmtClose
+            | Opcode::StmtReset
+            | Opcode::StmtFetch
+            | Opcode::SetOption
+            | Opcode::ResetConnection,
+        ) => Effects::Nothing,
+        _ => Effects::UNKNOWN,
+    }
+}
+
+/// What an execution writes, by the text that was prepared.
+fn executed(
+    client: &Client,
+    session: &Session,
+    id: Option<u32>,
+    judge: &dyn Fn(Text<'_>, Option<&[u8]>) -> Effects,
+) -> Effects {
+    let lexed = Lexed::default();
+    if client.is_pooled() {
+        let prepared = id.and_then(|id| session.statements.look(id));
+        let Some(prepared) = prepared else { return Effects::UNKNOWN };
+        let source = &prepared.source;
+        return judge(lexed.text(&source.text, source.dialect), source.schema.as_deref());
+    }
+    let passed = session.passed.as_ref();
+    let noted = match id {
+        Some(statement::LAST_PREPARED) => passed.and_then(|passed| passed.get(passed.last()?)),
+        Some(id) => passed.and_then(|passed| passed.get(id)),
+        None => None,
+    };
+    match noted {
+        Some(noted) => judge(lexed.text(&noted.text, noted.dialect()), None),
+        None => Effects::UNKNOWN,
+    }
+}
+
+/// Whether a text that writes nothing by itself may name a view.
+fn may_read(text: Text<'_>) -> bool {
+    text.bytes.first() == Some(&b'(')
+        || text.may_begin_with(&[
+            "SELECT", "WITH", "VALUES", "TABLE", "DO", "EXPLAIN", "SHOW", "DESC", "DESCRIBE",
+        ])
+}
+
+/// A command has ended, and its client's session is as it is behind that: its client is told next. In a transaction, its
+/// writes end with that.
+pub(crate) fn end(worker: &Worker, client: &Client, backend: &Backend, command: &Command) {
+    let own = command.rare.as_ref().and_then(|rare| rare.written.take());
+    if own.is_none() && !backend.written.borrow().is_some() {
+        return;
+    }
+    if own.as_ref().is_some_and(|own| own.defines) {
+        worker.shared.alterations.add();
+    }
+    if client.session.borrow().in_transaction() {
+        return own.into_iter().for_each(|own| hold_on(backend, *own));
+    }
+    release(backend);
+}
+
+fn hold_on(backend: &Backend, writes: Writes) {
+    let mut held = backend.written.borrow_mut();
+    match &mut *held {
+        Some(held) => {
+            held.defines |= writes.defines;
+            held.written.join(writes.written);
+        }
+        None => *held = Some(Box::new(writes)),
+    }
+}
+
+/// The backend is free of its client, whose transaction has ended in whatever way.
+pub(crate) fn release(backend: &Backend) {
+    backend.written.take();
+}
+
+/// A client has come from the Flifo before, with its backend: what it has written there, that Flifo knew.
+pub(crate) fn arrive(worker: &Worker, client: &Client, backend: &Backend) {
+    if worker.caches.is_on() && client.session.borrow().in_transaction() {
+        hold_all(worker, backend);
+    }
+}
+
+/// Another plan is in force: replies are kept if a rule says so, and then all that is written is followed.
+pub(crate) fn adopt_plan(worker: &Worker, plan: &Plan) {
+    let (shared, is_on) = (&worker.shared, worker.shared.rules().cache());
+    let memory = plan.server.cache_memory / shared.worker_count().max(1) as u64;
+    if !worker.caches.adopt(is_on, memory) {
+        return;
+    }
+    adopt(worker, is_on);
+    match is_on {
+        true => {
+            // Definitions are read anew, with foreign keys.
+            shared.alterations.add();
+            shared.caches_on.0.fetch_add(1, SeqCst);
+        }
+        false => _ = shared.caches_on.0.fetch_sub(1, SeqCst),
+    }
+}
+
+/// Replies are kept from now on, or no longer. What runs already, and transactions that are open, may have written
+/// anything.
+fn adopt(worker: &Worker, is_on: bool) {
+    for backend in worker.backends.borrow().values() {
+        match is_on {
+            true if !is_idle(backend) => hold_all(worker, backend),
+            true => {}
+            false => release(backend),
+        }
+    }
+}
+
+fn is_idle(backend: &Backend) -> bool {
+    let holder = backend.holder.borrow();
+    let is_open = holder.as_ref().is_some_and(|client| client.session.borrow().in_transaction());
+    backend.in_flight.borrow().is_empty() && !is_open
+}
+
+/// It may have written anything, until its transaction ends, or what runs on it.
+fn hold_all(worker: &Worker, backend: &Backend) {
+    let generations = &worker.shared.cluster.of(backend.server).generations;
+    let written = Written::begin(generations, Effects::UNKNOWN.places());
+    hold_on(backend, Writes { written, defines: true });
+}
+
+/// A connection is gone, with what was in flight on it. The server may still be at work for it.
+pub(crate) fn lose<'f>(
+    worker: &Rc<Worker>,
+    backend: &Backend,
+    flights: impl Iterator<Item = &'f mut Box<InFlight>>,
+) {
+    if backend.life.get() != Life::Closing {
+        // The server has ended it, and may be another one when it is back.
+        worker.shared.cluster.of(backend.server).generations.everything();
+    }
+    let (mut runs, mut all) = (false, backend.written.take());
+    for flight in flights {
+        runs |= flight.purpose.is_clients();
+        let rare = flight.command.as_mut().and_then(|command| command.rare.as_mut());
+        let Some(writes) = rare.and_then(|rare| rare.written.take()) else { continue };
+        match &mut all {
+            Some(all) => {
+                all.defines |= writes.defines;
+                all.written.join(writes.written);
+            }
+            None => all = Some(writes),
+        }
+    }
+    if let Some(writes) = all.filter(|_| runs) {
+        let name = backend.key.get().map(|key| worker.pool.keys.borrow().get(key).user.clone());
+        tokio::task::spawn_local(await_end(
+            Rc::clone(worker),
+            backend.server,
+            name,
+            backend.thread_id,
+            *writes,
+        ));
+    }
+}
+
+/// How often it is asked whether a session has ended, and how long its writes count as under way if that is not told.
+const LOOK: Duration = Duration::from_millis(200);
+const UNTOLD: Duration = Duration::from_secs(3600);
+
+/// Waits until the server has ended a session.
+#[expect(clippy::disallowed_methods, reason = "a task of its own, which looks now and then")]
+async fn await_end(
+    worker: Rc<Worker>,
+    server: ServerId,
+    name: Option<UserName>,
+    thread: u32,
+    writes: Writes,
+) {
+    let begun = Instant::now();
+    while begun.elapsed() < UNTOLD {
+        tokio::time::sleep(LOOK).await;
+        if let Some(name) = &name
+            && has_ended(&worker, server, name, thread).await
+        {
+            break;
+        }
+    }
+    if writes.defines {
+        worker.shared.alterations.add();
+    }
+    drop(writes);
+}
+
+/// Whether the server says that it has no such session any more.
+async fn has_ended(worker: &Worker, server: ServerId, name: &UserName, thread: u32) -> bool {
+    let user = worker.shared.users.get(name);
+    let Some(credential) = user.and_then(|user| user.credential()) else { return false };
+    let server = worker.shared.cluster.server(server);
+    let dialer = &worker.shared.cluster.dialer;
+    let reader = dialer.log_in_as(server, name, &credential, dial::POOLED, UTF8MB4).await;
+    let Ok(mut reader) = reader else { return false };
+    let text = format!("SELECT ID, '' FROM information_schema.PROCESSLIST WHERE ID={thread}");
+    let rows = tokio::time::timeout(worker.plan().limits.connect, reader.rows(&text)).await;
+    let has_ended = matches!(rows, Ok(Ok(rows)) if rows.is_empty());
+    let _ = tokio::time::timeout(LOOK, reader.leave()).await;
+    has_ended
+}
+
+/// A server could not be reached: it may be another one when it is back.
+pub(crate) fn see_unreachable(worker: &Worker, server: ServerId) {
+    worker.shared.cluster.of(server).generations.everything();
+}
