@@ -57,7 +57,8 @@ macro_rules! replays {
 }
 
 replays! {
-    command configuration frame handshake intent lexer password proxy_header reply response tracker
+    binlog command configuration frame handshake intent lexer password proxy_header reply response
+    tracker
 }
 
 fn replay(target: &str, body: bodies::Body) {

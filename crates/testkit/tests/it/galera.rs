@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use testkit::client::Problem;
+use testkit::client::{Client, Problem};
 use testkit::cluster::{Cluster, wait};
 use testkit::overdue::Over;
 
@@ -159,4 +159,63 @@ fn the_writer_is_killed_and_what_is_left_without_a_majority_is_not_written_to() 
     let problem = setup.query("UPDATE sums SET n = n + 1 WHERE client = 0").unwrap_err();
     let said = problem.to_string();
     assert!(said.contains("routing.hold") && said.contains("db1: not used"), "{said}");
+}
+
+#[test]
+fn several_nodes_are_written_to_and_each_client_stays_with_its_own() {
+    const CLIENTS: usize = 24;
+    let Some(cluster) = Cluster::clustered(3) else { return };
+    let mut scene = Watched::start(cluster, "writers = 3\n");
+    scene.wait_for_roles(&["writer", "writer", "writer"]);
+    let mut setup = client(&scene.flifo).unwrap();
+    setup.query("CREATE TABLE sums (client INT PRIMARY KEY, n INT, node INT)").unwrap();
+    for number in 0..CLIENTS {
+        setup.query(&format!("INSERT INTO sums VALUES ({number}, 0, 0)")).unwrap();
+    }
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| client(&scene.flifo).unwrap()).collect();
+    let sums = |clients: &mut [Client], ledgers: &mut [Ledger], nodes: &mut [String]| {
+        for (number, client) in clients.iter_mut().enumerate() {
+            let text =
+                format!("UPDATE sums SET n = n + 1, node = @@server_id WHERE client = {number}");
+            ledgers[number].note(client.query(&text));
+            let text = format!("SELECT n, node FROM sums WHERE client = {number}");
+            let row = client.query(&text).unwrap().remove(0);
+            let n: u32 = row[0].parse().unwrap();
+            let Ledger { sure, unsure } = ledgers[number];
+            assert!((sure..=sure + unsure).contains(&n), "client {number}: {n}, {sure}+{unsure}");
+            nodes[number].clone_from(&row[1]);
+        }
+    };
+    let mut ledgers: Vec<_> = (0..CLIENTS).map(|_| Ledger::default()).collect();
+    let mut nodes = vec![String::new(); CLIENTS];
+    sums(&mut clients, &mut ledgers, &mut nodes);
+    let homes = nodes.clone();
+    let kinds: std::collections::BTreeSet<_> = homes.iter().collect();
+    assert!(kinds.len() >= 2, "all clients write to one node: {homes:?}");
+    for _ in 0..20 {
+        sums(&mut clients, &mut ledgers, &mut nodes);
+        assert_eq!(nodes, homes, "a client has left its node");
+    }
+    // A node is lost: its clients move, the others stay.
+    let lost = homes[0].clone();
+    let at: usize = lost.parse::<usize>().unwrap() - 1;
+    scene.cluster.servers[at].kill().unwrap();
+    let mut roles = ["writer"; 3];
+    roles[at] = "not used: down";
+    scene.wait_for_roles(&roles);
+    wait("all clients to go on", || {
+        let mut fine = 0;
+        for (number, client) in clients.iter_mut().enumerate() {
+            let text =
+                format!("UPDATE sums SET n = n + 1, node = @@server_id WHERE client = {number}");
+            let answer = client.query(&text);
+            fine += usize::from(answer.is_ok());
+            ledgers[number].note(answer);
+        }
+        fine == CLIENTS
+    });
+    sums(&mut clients, &mut ledgers, &mut nodes);
+    for (home, node) in homes.iter().zip(&nodes) {
+        assert!(*node != lost && (*home == lost || home == node), "{homes:?}, {nodes:?}");
+    }
 }

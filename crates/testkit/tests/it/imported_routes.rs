@@ -73,13 +73,13 @@ const PROXYSQL_REPLICATION: Case = Case {
     roles: &["writer", "reader", "reader"],
     accounts: &[SHOP, REPORT, ("copy", "x"), ("monitor", "monitor-secret")],
     asks: &[
-        ask("0.0.0.0:6033", SHOP, READ, "a2 a3"),
+        ask("0.0.0.0:6033", SHOP, READ, "a1 a2 a3"),
         ask("0.0.0.0:6033", SHOP, LOCK, "a1"),
         ask("0.0.0.0:6033", SHOP, WRITE, "a1"),
         ask("0.0.0.0:6033", SHOP, IN_TRANSACTION, "a1"),
-        ask("/run/proxysql/mysql.sock", SHOP, READ, "a2 a3"),
+        ask("/run/proxysql/mysql.sock", SHOP, READ, "a1 a2 a3"),
         ask("0.0.0.0:6033", SHOP, "SELECT DATABASE()", "= shop"),
-        ask("0.0.0.0:6033", REPORT, READ, "a2 a3"),
+        ask("0.0.0.0:6033", REPORT, READ, "a1 a2 a3"),
         ask("0.0.0.0:6033", ("copy", "x"), WRITE, "a1"),
     ],
 };
@@ -95,11 +95,11 @@ const PROXYSQL_RULES: Case = Case {
         ask("0.0.0.0:6033", APP_RW, "DELETE FROM orders", "error 1148"),
         ask("0.0.0.0:6033", APP_RW, "DELETE FROM shop.orders WHERE id = 9", ""),
         ask("0.0.0.0:6033", APP_RW, "USE shop | SELECT * FROM orders", "= 7,$5"),
-        ask("0.0.0.0:6033", APP_RW, "USE shop | SELECT @@port FROM figures", "a2"),
-        ask("0.0.0.0:6033", BI, READ, "a2"),
+        ask("0.0.0.0:6033", APP_RW, "USE shop | SELECT @@port FROM figures", "a1 a2"),
+        ask("0.0.0.0:6033", BI, READ, "a1 a2"),
         Ask {
             from: "127.5.0.1",
-            ..ask("0.0.0.0:6033", APP_RW, "SELECT @@port FROM shop.orders", "a2")
+            ..ask("0.0.0.0:6033", APP_RW, "SELECT @@port FROM shop.orders", "a1 a2")
         },
         Ask { from: "127.5.0.1", ..ask("0.0.0.0:6033", APP_RW, "UPDATE nothing SET a = 1", "") },
     ],
@@ -119,7 +119,7 @@ const PROXYSQL_SHARDED: Case = Case {
     asks: &[
         ask("0.0.0.0:6033", APP, READ, "a1"),
         ask("0.0.0.0:6033", APP, "USE customers_1 | SELECT @@port", "a1"),
-        ask("0.0.0.0:6033", APP, "USE customers_2 | SELECT @@port", "b2"),
+        ask("0.0.0.0:6033", APP, "USE customers_2 | SELECT @@port", "b1 b2"),
         ask(
             "0.0.0.0:6033",
             APP,
@@ -127,7 +127,7 @@ const PROXYSQL_SHARDED: Case = Case {
             "b1",
         ),
         ask("0.0.0.0:6033", ("archive", "secret"), READ, "c1"),
-        ask("0.0.0.0:6033", ("reader2", "secret"), READ, "b2"),
+        ask("0.0.0.0:6033", ("reader2", "secret"), READ, "b1 b2"),
     ],
 };
 
@@ -141,7 +141,7 @@ const PROXYSQL_GALERA: Case = Case {
     roles: &["writer", "reader", "reader"],
     accounts: &[("wordpress", "wp-secret"), ("proxysql", "galera-secret")],
     asks: &[
-        ask("127.0.0.1:3306", ("wordpress", "wp-secret"), READ, "a2 a3"),
+        ask("127.0.0.1:3306", ("wordpress", "wp-secret"), READ, "a1 a2 a3"),
         ask("127.0.0.1:3306", ("wordpress", "wp-secret"), LOCK, "a1"),
         ask("127.0.0.1:3306", ("wordpress", "wp-secret"), WRITE, "a1"),
         ask("127.0.0.1:3306", ("wordpress", "wp-secret"), IN_TRANSACTION, "a1"),

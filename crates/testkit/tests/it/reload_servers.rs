@@ -21,7 +21,7 @@ fn entry(text: &str, name: &str) -> String {
     text[begin..end].to_owned()
 }
 
-fn reload(scene: &mut Watched, change: impl Fn(&str) -> String) -> Vec<Vec<String>> {
+pub(crate) fn reload(scene: &mut Watched, change: impl Fn(&str) -> String) -> Vec<Vec<String>> {
     scene.flifo.change_configuration(change);
     let rows = scene.console.query("RELOAD").expect("a good file");
     rows.into_iter().map(|row| vec![row[0].clone(), row.last().unwrap().clone()]).collect()

@@ -2,10 +2,13 @@
 //! a session changes.
 
 use backend::Address;
+use engine::intent::Digest;
 use testkit::client::{Client, Problem};
 use testkit::cluster::Cluster;
 use testkit::fake_client::FakeClient;
 use wire::Capabilities;
+use wire::lex::Dialect;
+use wire::text::Lexed;
 
 use crate::cluster::{Watched, client, server_id};
 use crate::reload::{Scene, code, pair, user};
@@ -188,6 +191,63 @@ fn statements_are_refused_answered_and_rewritten() {
     let counted = "SELECT hits FROM stats_mysql_query_rules WHERE rule_id = 7";
     assert_eq!(console.query(counted).unwrap(), [["6"]]);
     scene.end();
+}
+
+/// A statement that reads another table, with the digest of this one: a name at its end makes up for all else.
+fn forged(target: &str) -> String {
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    let inverse = (0..6).fold(MULTIPLIER, |found, _| {
+        found.wrapping_mul(2_u64.wrapping_sub(MULTIPLIER.wrapping_mul(found)))
+    });
+    let begins = (0..1 << 20).map(|at| format!("SELECT v AS c{at} FROM new_t AS "));
+    let mut all = begins.filter_map(|begin| {
+        let hash = (number(&begin).rotate_left(5) ^ 4).wrapping_mul(MULTIPLIER);
+        let name = (number(target).wrapping_mul(inverse) ^ hash.rotate_left(5)).to_le_bytes();
+        let is_name = |byte: &u8| byte.is_ascii_graphic() && *byte != b'`';
+        let name =
+            name.iter().all(is_name).then(|| name.map(char::from).iter().collect::<String>())?;
+        Some(format!("{begin}`{name}`"))
+    });
+    all.next().expect("one of so many")
+}
+
+fn number(text: &str) -> u64 {
+    Digest::of(Lexed::default().text(text.as_bytes(), Dialect::default())).hash()
+}
+
+#[test]
+fn a_statement_with_a_forged_digest_is_not_taken_for_the_other_one() {
+    const KNOWN: &str = "SELECT color FROM paints WHERE color = 7";
+    let forged = forged(KNOWN);
+    assert_eq!(number(&forged), number(KNOWN), "{forged}");
+    for named in
+        ["SELECT color FROM paints WHERE color = ?".to_owned(), format!("0x{:016x}", number(KNOWN))]
+    {
+        let rules = format!(
+            "[[rules]]\nname = 'paints'\nthen = 'stop'\nmatch.any = [{{ digest = '{named}' }}, {{ kind = 'administration' }}]\n\
+             [[rules]]\nname = 'no more'\nrefuse = true\n"
+        );
+        let scene = Scene::start("", &(user("app", "") + &rules));
+        tables(&scene);
+        // One is pooled, the other passed through.
+        for user in ["app", "report"] {
+            let mut client = connect(&scene, user);
+            let login = (scene.flifo.port(), user, format!("{user}'s"));
+            let mut executes = FakeClient::login(login.0, login.1, &login.2).unwrap();
+            executes.query("USE test").unwrap();
+            for _ in 0..4 {
+                assert_eq!(client.query(KNOWN).unwrap(), [["7"]], "{named}");
+                assert_eq!(refused(client.query(&forged)), 1227, "{named}");
+                let known = executes.prepare(KNOWN).unwrap();
+                let packet = [&[0x17][..], &known.to_le_bytes(), b"\0\x01\0\0\0"].concat();
+                assert_eq!(executes.command(&packet).map(|rows| rows.len()).ok(), Some(1));
+                assert_eq!(executes.prepare(&forged).unwrap_err().code(), 1227);
+            }
+        }
+        // The server would have run it.
+        assert!(scene.server.sql(&format!("USE test; {forged}")).is_ok());
+        scene.end();
+    }
 }
 
 /// Never more than two run, and all of them do.

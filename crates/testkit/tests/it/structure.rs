@@ -12,6 +12,7 @@ const PROXY: &[&str] = &[
     "admin",
     "frontend",
     "dispatch",
+    "mirror",
     "pool",
     "users",
     "cluster",
