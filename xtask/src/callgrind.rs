@@ -139,4 +139,10 @@ impl Watched {
     }
 }
 
+/// All that callgrind has counted: the sum stands in its last lines.
+pub(crate) fn instructions(text: &str) -> u64 {
+    let sum = |line: &str| line.strip_prefix("totals: ")?.trim().parse().ok();
+    text.lines().rev().find_map(sum).unwrap_or_default()
+}
+
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,12 +1,16 @@
 //! `cargo xtask linear`: many operations on a few registers, through a Flifo that shares reads and beside it, in rounds
 //! with a server of their own; what the clients saw is judged behind each round.
 //!
-//! Owns the command only; clients and judgement are `testkit::linear`'s.
+//! With `--cache`, reads of replies that are kept, of which none may be older than is promised.
+//!
+//! Owns the command only; clients and judgement are those of `testkit::linear` and `testkit::kept_reads`.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use bench::interrupt::Interrupt;
+use testkit::kept_reads;
 use testkit::linear::{campaign, check};
 
 /// How much is done.
@@ -33,9 +37,21 @@ pub(crate) struct Extent {
     kills: u64,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Reads of replies that are kept instead (`cache.binlog`): none may be older than its bound.
+    #[arg(long)]
+    cache: bool,
+    /// `cache.binlog_lag_max` in milliseconds, of that.
+    #[arg(long, default_value_t = 500)]
+    bound: u64,
+    /// The binary log is not followed: something must be found, of that.
+    #[arg(long)]
+    fault: bool,
 }
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
+    if extent.cache {
+        return run_cache(extent, flifo, interrupt);
+    }
     let (mut done, mut spared, mut killed, mut round) = (0, 0, 0, 0);
     while done < extent.operations {
         interrupt.check()?;
@@ -71,6 +87,55 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     println!(
         "{done} operations, {spared} of them answered by another client's run, {killed} kills: linear, and no error \
          that no kill explains"
+    );
+    Ok(())
+}
+
+/// A shorter round is over before the binary log is followed again behind a kill.
+const CACHE_ROUND: u64 = 500_000;
+
+/// Rounds of reads of replies that are kept; the server is killed twice in every second one.
+fn run_cache(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
+    let (mut total, mut round) = (kept_reads::Outcome::default(), 0);
+    while total.reads < extent.operations {
+        interrupt.check()?;
+        let of_round = kept_reads::Extent {
+            reads: extent.round.max(CACHE_ROUND),
+            hits: 1,
+            writes: 1,
+            readers: extent.readers as u64,
+            writers: extent.writers,
+            pause: Duration::from_millis(200),
+            bound: Duration::from_millis(extent.bound),
+            kills: if round % 2 == 1 { 2 } else { 0 },
+            is_followed: !extent.fault,
+        };
+        let outcome = kept_reads::run(flifo, of_round, extent.seed + round);
+        println!(
+            "round {round}: {} reads, {} of replies that were kept; {} writes through Flifo, {} beside it; {} errors",
+            outcome.reads, outcome.hits, outcome.through, outcome.beside, outcome.errors
+        );
+        if extent.fault {
+            ensure!(!outcome.violations.is_empty(), "round {round}: the fault was not found");
+            println!("the fault was found: {}", outcome.violations[0]);
+        } else {
+            ensure!(outcome.violations.is_empty(), "round {round}: {:#?}", outcome.violations);
+        }
+        ensure!(of_round.kills > 0 || outcome.errors == 0, "round {round}: errors without a kill");
+        ensure!(outcome.hits > 0, "round {round}: nothing that was kept was used");
+        total.reads += outcome.reads;
+        total.hits += outcome.hits;
+        total.through += outcome.through;
+        total.beside += outcome.beside;
+        round += 1;
+    }
+    println!(
+        "{} reads, {} of replies that were kept, {} writes through Flifo, {} beside it: {}",
+        total.reads,
+        total.hits,
+        total.through,
+        total.beside,
+        if extent.fault { "the fault was found in each round" } else { "none was too old" }
     );
     Ok(())
 }

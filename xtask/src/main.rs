@@ -8,6 +8,7 @@
 mod allocations;
 mod beyond;
 mod bulk;
+mod cache_cost;
 mod callgrind;
 mod cost;
 mod differ;
@@ -104,6 +105,13 @@ enum Task {
     RuleCost {
         #[command(flatten)]
         extent: rule_cost::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Counts the instructions of a statement whose reply is kept, with valgrind.
+    CacheCost {
+        #[command(flatten)]
+        extent: cache_cost::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -274,6 +282,10 @@ fn run(task: Task) -> Result<()> {
         Task::RuleCost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             rule_cost::run(&extent, &flifo, &Interrupt::listen()?)
+        }
+        Task::CacheCost { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            cache_cost::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::TurnCost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;

@@ -3,8 +3,10 @@
 //! Owns the command, and what its parts have in common: servers with Flifo in front of them, sysbench beside them, and
 //! a table of what was found. A bound that is missed fails the command.
 
+mod clusters;
 mod console;
 mod failover;
+mod faults;
 mod outside;
 mod own_writes;
 mod price;
@@ -14,6 +16,7 @@ mod sysbench;
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -35,6 +38,8 @@ pub(crate) enum Part {
     Stale(stale::Extent),
     /// Writes and reads back while servers fail, fall behind and change: nothing stale, lost or doubled.
     OwnWrites(own_writes::Extent),
+    /// Three clusters behind one Flifo: what befalls one leaves the others alone, and nothing goes to a wrong one.
+    Clusters(clusters::Extent),
     /// Compares three servers that are checked with one that is not.
     Price(price::Extent),
     /// Reads /metrics and the CSV page under full load.
@@ -56,6 +61,7 @@ pub(crate) fn run(part: &Part, flifo: &Path, interrupt: &Interrupt) -> Result<()
         Part::Restart(extent) => restart::run(extent, flifo, interrupt),
         Part::Stale(extent) => stale::run(extent, flifo, interrupt),
         Part::OwnWrites(extent) => own_writes::run(extent, flifo, interrupt),
+        Part::Clusters(extent) => clusters::run(extent, flifo, interrupt),
         Part::Price(extent) => price::run(extent, flifo, interrupt),
         Part::Outside(extent) => outside::run(extent, flifo, interrupt),
         Part::Console => console::run(flifo, interrupt),
@@ -133,6 +139,16 @@ fn wait(
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Says that it is over when it is dropped: should anything panic, threads that work end as well, and do not keep it
+/// from being told.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
 
 /// What was found: each line has a name, what was measured, and the bound that is promised, if any is.
 #[derive(Default)]

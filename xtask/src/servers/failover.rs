@@ -20,7 +20,7 @@ use testkit::client::{Client, Problem};
 use testkit::cluster::Cluster;
 
 use super::sysbench::{self, Errors, Load};
-use super::{CHECKS, FOUND_MAX, Findings, Kind, Site, client, seconds, seen, wait};
+use super::{CHECKS, FOUND_MAX, Findings, Kind, Over, Site, client, seconds, seen, wait};
 
 #[derive(clap::Args)]
 pub(crate) struct Extent {
@@ -67,15 +67,6 @@ struct Clock {
     killed: AtomicU64,
 }
 
-/// Says that it is over when it is dropped.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
     let cluster = match extent.kind {
         Kind::Replication => replicated()?,
@@ -105,7 +96,6 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         let clock = &clock;
         let threads: Vec<_> =
             (0..extent.writers).map(|it| scope.spawn(move || keep(it, port, clock))).collect();
-        // Should anything panic, they end as well, and do not keep it from being told.
         let over = Over(&clock.is_over);
         let times = kill(extent, &mut site, clock, interrupt);
         let counted = load.end(interrupt);

@@ -9,15 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
-use clap::ValueEnum;
-use rustix::process::Signal;
 use testkit::client::{Client, Problem};
 use testkit::cluster::Cluster;
 
-use super::{CHECKS, Findings, Kind, Site, client, seconds, seen};
+use super::faults::{Fault, Scene};
+use super::{CHECKS, Findings, Kind, Over, Site, client, seconds};
 
 #[derive(clap::Args)]
 pub(crate) struct Extent {
@@ -33,45 +32,6 @@ pub(crate) struct Extent {
     /// The order of faults, and where they strike, by chance.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Fault {
-    /// Galera: the writer is desynced for two seconds.
-    Desync,
-    /// All tables of one server are locked for reading (`FLUSH TABLES WITH READ LOCK`), for four seconds.
-    Ftwrl,
-    /// Replication: the writer is `read_only` for two seconds while a reader is behind.
-    ReadOnly,
-    /// Replication: readers stop to apply for two seconds.
-    Lag,
-    /// Replication: the writer becomes `read_only`, and a reader that has all takes its place.
-    Switchover,
-    /// Replication: a reader that lacks what was acknowledged can be written to while the writer is frozen.
-    Promotion,
-    /// A server is killed, and comes back; in replication, a reader.
-    Kill,
-    /// The same, but it is stopped.
-    Stop,
-    /// A server answers nothing for a second; in replication, a reader.
-    Freeze,
-    /// The writer of a cluster, or a reader, is drained for two seconds.
-    Drain,
-}
-
-impl Fault {
-    const REPLICATION: [Self; 8] = [
-        Self::ReadOnly,
-        Self::Lag,
-        Self::Switchover,
-        Self::Promotion,
-        Self::Kill,
-        Self::Stop,
-        Self::Drain,
-        Self::Ftwrl,
-    ];
-    const GALERA: [Self; 6] =
-        [Self::Desync, Self::Ftwrl, Self::Kill, Self::Stop, Self::Freeze, Self::Drain];
 }
 
 /// What all clients count.
@@ -110,8 +70,9 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         let threads: Vec<_> = (0..extent.clients)
             .map(|number| scope.spawn(move || work(number, port, counts, is_over)))
             .collect();
+        let over = Over(is_over);
         let struck = strike(extent, &mut site, counts, interrupt);
-        is_over.store(true, Relaxed);
+        drop(over);
         let ledgers = threads.into_iter().map(|it| it.join().expect("it does not panic"));
         let ledgers = ledgers.collect::<Result<Vec<_>>>()?;
         anyhow::Ok((struck?, ledgers))
@@ -199,10 +160,7 @@ fn again(port: u16, is_over: &AtomicBool) -> Result<Client> {
 
 /// Faults, one after the other, until the time is over. Answers with how many.
 fn strike(extent: &Extent, site: &mut Site, counts: &Counts, interrupt: &Interrupt) -> Result<u64> {
-    let all: &[Fault] = match extent.kind {
-        Kind::Replication => &Fault::REPLICATION,
-        Kind::Galera => &Fault::GALERA,
-    };
+    let all = Fault::all(extent.kind);
     let faults = if extent.faults.is_empty() { all } else { &extent.faults };
     ensure!(faults.iter().all(|it| all.contains(it)), "not of this kind: {faults:?}");
     let mut console = site.console()?;
@@ -216,147 +174,19 @@ fn strike(extent: &Extent, site: &mut Site, counts: &Counts, interrupt: &Interru
         // Each comes in turn, so that a short time has all of them.
         let fault = faults[usize::try_from(struck)? % faults.len()];
         *counts.fault.lock().expect("no thread panics with it") = format!("{fault:?}");
-        let mut scene = Scene { site, console: &mut console, interrupt, kind: extent.kind };
+        let mut scene = Scene {
+            cluster: &mut site.cluster,
+            console: &mut console,
+            interrupt,
+            kind: extent.kind,
+            name: "db",
+        };
         scene.befall(fault, usize::try_from(seed % 1000)?).with_context(|| format!("{fault:?}"))?;
         struck += 1;
         interrupt.sleep(Duration::from_secs(1))?;
     }
     Ok(struck)
 }
-
-/// Where a fault strikes.
-struct Scene<'a> {
-    site: &'a mut Site,
-    console: &'a mut Client,
-    interrupt: &'a Interrupt,
-    kind: Kind,
-}
-
-impl Scene<'_> {
-    fn befall(&mut self, fault: Fault, chance: usize) -> Result<()> {
-        let writer = self.wait_for_all()?;
-        let reader = (writer + 1 + chance % 2) % 3;
-        let third = 3 - writer - reader;
-        // In asynchronous replication, what dies with the writer was acknowledged.
-        let any = match self.kind {
-            Kind::Galera if !chance.is_multiple_of(3) => writer,
-            _ => reader,
-        };
-        match fault {
-            Fault::Desync => {
-                self.sql(writer, "SET GLOBAL wsrep_desync = ON")?;
-                self.sleep(2000)?;
-                self.sql(writer, "SET GLOBAL wsrep_desync = OFF")
-            }
-            Fault::Ftwrl => {
-                // The lock is its session's.
-                self.sql(any, "FLUSH TABLES WITH READ LOCK; DO SLEEP(4); UNLOCK TABLES")
-            }
-            Fault::ReadOnly => {
-                self.sql(reader, "STOP SLAVE SQL_THREAD")?;
-                self.sleep(300)?;
-                self.sql(writer, "SET GLOBAL read_only = 1")?;
-                self.sleep(2000)?;
-                self.sql(writer, "SET GLOBAL read_only = 0")?;
-                self.sleep(300)?;
-                self.sql(reader, "START SLAVE SQL_THREAD")
-            }
-            Fault::Lag => {
-                self.sql(reader, "STOP SLAVE SQL_THREAD")?;
-                self.sleep(500)?;
-                self.sql(third, "STOP SLAVE SQL_THREAD")?;
-                self.sleep(2000)?;
-                self.sql(reader, "START SLAVE SQL_THREAD")?;
-                self.sql(third, "START SLAVE SQL_THREAD")
-            }
-            Fault::Switchover => {
-                self.sql(writer, "SET GLOBAL read_only = 1")?;
-                // Statements that run are let go on by read_only.
-                self.sleep(300)?;
-                self.site.cluster.wait_for(reader, writer);
-                self.site.cluster.promote(reader, &[writer, third]);
-                Ok(())
-            }
-            Fault::Promotion => self.promote_behind(writer, reader),
-            Fault::Kill | Fault::Stop => {
-                match fault {
-                    Fault::Kill => self.site.cluster.servers[any].kill()?,
-                    _ => self.site.cluster.servers[any].stop()?,
-                }
-                self.sleep(2000)?;
-                self.site.cluster.servers[any].start()?;
-                if self.kind == Kind::Replication {
-                    // It was started as it was set up, and goes on to follow.
-                    self.sql(any, "SET GLOBAL read_only = 1")?;
-                }
-                Ok(())
-            }
-            Fault::Freeze => {
-                self.site.cluster.signal(any, Signal::STOP);
-                let slept = self.sleep(1000);
-                self.site.cluster.signal(any, Signal::CONT);
-                slept
-            }
-            Fault::Drain => {
-                self.order(&format!("DRAIN db{}", any + 1))?;
-                self.sleep(2000)?;
-                self.order(&format!("ENABLE db{}", any + 1))
-            }
-        }
-    }
-
-    /// A reader that is behind is made to be written to while the writer does not answer: it must not be used.
-    fn promote_behind(&mut self, writer: usize, reader: usize) -> Result<()> {
-        self.sql(reader, "STOP SLAVE SQL_THREAD")?;
-        self.sleep(1500)?;
-        self.site.cluster.signal(writer, Signal::STOP);
-        let promoted = self.sql(reader, "SET GLOBAL read_only = 0");
-        let slept = self.sleep(3000);
-        let role = seen(self.console, &format!("db{}", reader + 1));
-        let followed = self.sql(reader, "SET GLOBAL read_only = 1; START SLAVE SQL_THREAD");
-        self.site.cluster.signal(writer, Signal::CONT);
-        promoted.and(slept).and(followed)?;
-        let role = role?.2;
-        ensure!(role.contains("lacks what was acknowledged"), "the reader is {role:?}");
-        Ok(())
-    }
-
-    /// Waits until all servers are up and of some use. Answers with which is the writer.
-    fn wait_for_all(&mut self) -> Result<usize> {
-        let begun = Instant::now();
-        loop {
-            let roles: Vec<_> =
-                (1..=3).map(|at| seen(self.console, &format!("db{at}"))).collect::<Result<_>>()?;
-            let writer = roles.iter().position(|(_, _, role)| role == "writer");
-            let readers = roles.iter().filter(|(_, _, role)| role.starts_with("reader")).count();
-            match writer {
-                Some(writer) if readers == 2 => return Ok(writer),
-                _ if begun.elapsed() > PATIENCE => {
-                    let of_each =
-                        |at: usize| self.site.cluster.servers[at].sql("SHOW ALL SLAVES STATUS\\G");
-                    let status: Vec<_> = (0..3).map(|at| of_each(at).unwrap_or_default()).collect();
-                    bail!("they do not come back: {roles:?}\n{}", status.join("\n"))
-                }
-                _ => self.sleep(50)?,
-            }
-        }
-    }
-
-    fn sql(&self, at: usize, text: &str) -> Result<()> {
-        self.site.cluster.servers[at].sql(text).map(drop)
-    }
-
-    fn order(&mut self, text: &str) -> Result<()> {
-        self.console.query(text).map(drop).map_err(|problem| anyhow!("{text}: {problem}"))
-    }
-
-    fn sleep(&self, millis: u64) -> Result<()> {
-        self.interrupt.sleep(Duration::from_millis(millis))
-    }
-}
-
-/// A node that was killed gets its data and works off what it has missed.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Compares ledgers with what the writer has.
 fn judge(found: &mut Findings, site: &mut Site, ledgers: &[Ledger]) -> Result<()> {
