@@ -4,7 +4,8 @@
 //! Runs Flifo under callgrind, and compares the instructions of a statement: time plays no part. The server must not
 //! see a statement whose reply is kept.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ pub(crate) struct Extent {
     /// Statements of each client that are counted.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     statements: u32,
+    /// Write what callgrind has counted of each case into this folder, for callgrind_annotate.
+    #[arg(long)]
+    profiles: Option<PathBuf>,
 }
 
 /// A rule that matches the table, and what of its statements the server may see.
@@ -65,6 +69,10 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         let before = selects(&server)?;
         let counted = watched.count(|| work(&watched.proxy, extent.statements))?;
         let seen = selects(&server)? - before;
+        if let Some(folder) = &extent.profiles {
+            fs::create_dir_all(folder)?;
+            fs::write(folder.join(case.what.replace(' ', "_")), &counted)?;
+        }
         drop(watched);
         let statements = CLIENTS * extent.statements;
         ensure!(

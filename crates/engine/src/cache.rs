@@ -1,7 +1,8 @@
 //! The cache of results: for how long the reply to a read is as good as a new one.
 //!
 //! Pure decisions: which tables a text may write and which it reads ([`effects`]), what views, triggers and foreign keys
-//! add to that ([`links`]), and whether something was written since a reply was read ([`generations`]). A reply is kept
+//! add to that ([`links`]), what of that is remembered ([`noted`]), and whether something was written since a reply was read
+//! ([`generations`]). A reply is kept
 //! with the generations of its tables as they were *before* its run began, and is good while they are the same and no
 //! write of them is under way. A write raises the generations of its tables before it is sent and again when it has ended,
 //! before its client is told. So what a reply that is still good has been read from was not written by any statement that
@@ -10,12 +11,14 @@
 pub mod effects;
 pub mod generations;
 pub mod links;
+pub mod noted;
 #[cfg(test)]
 mod simulated;
 
 pub use effects::Effects;
 pub use generations::{Generations, Seen, TablePlace, Written};
 pub use links::Links;
+pub use noted::NotedEffects;
 
 /// Why a statement under a rule that says `cache` gets no reply that is kept, and none is kept of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

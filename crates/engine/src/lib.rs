@@ -20,6 +20,7 @@ pub mod cluster;
 pub mod counts;
 pub mod described;
 pub mod descriptors;
+pub mod form_notes;
 pub mod gate;
 pub mod gtid;
 pub mod hidden;

@@ -11,10 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::lex::Dialect;
 use wire::text::Lexed;
 
+use crate::form_notes::FormNotes;
 use crate::intent::Intent;
 use crate::numbers::NumberMap;
 use crate::session_variables::{Interned, SessionVariables};
-use crate::statement::judge::Decisions;
 
 /// What a preparation is shared by: two that are equal mean the same.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ pub struct Source {
     pub intent: Intent,
     /// As clients have written it, if rules have made another text of that.
     pub original: Option<Box<[u8]>>,
-    /// What rules say of its executions.
-    pub decisions: Decisions,
+    /// What rules say of its executions, and what these write.
+    pub notes: FormNotes,
     /// It is looked for with each execute. A hash that clients cannot foresee.
     hash: u64,
 }
@@ -51,8 +51,16 @@ impl Source {
         static SECRET: OnceLock<RandomState> = OnceLock::new();
         let hash = SECRET.get_or_init(RandomState::new).hash_one((&text, &schema));
         let intent = Intent::read(Lexed::default().text(&text, dialect));
-        let decisions = Decisions::default();
-        Self { schema, text, settings, dialect, intent, original: None, decisions, hash }
+        Self {
+            schema,
+            text,
+            settings,
+            dialect,
+            intent,
+            original: None,
+            notes: FormNotes::default(),
+            hash,
+        }
     }
 }
 

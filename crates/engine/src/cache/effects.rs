@@ -5,6 +5,8 @@
 //! routines, definitions, names in double quotes) is taken to write everything, or is not kept. Invariant: a text of any
 //! form costs one pass over its tokens.
 
+use std::rc::Rc;
+
 use smallvec::SmallVec;
 use wire::lex::Token;
 use wire::text::{Text, Tokens};
@@ -18,7 +20,7 @@ use crate::pin::Pin;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effects {
     Nothing,
-    Tables(Vec<TablePlace>),
+    Tables(Rc<[TablePlace]>),
     Everything {
         /// Views, triggers or keys may be others behind it.
         defines: bool,
@@ -38,11 +40,15 @@ impl Effects {
         }
     }
 
-    /// What a text writes that is sent by a session in this schema, or in one that is not known. `links`: what views,
+    /// What a text of this intent writes that is sent by a session in this schema, or in one that is not known. `links`: what views,
     /// triggers and keys add; `None`: that is not known.
-    pub fn of(text: Text<'_>, schema: Option<&[u8]>, links: Option<&Links>) -> Self {
+    pub fn of(
+        text: Text<'_>,
+        intent: &Intent,
+        schema: Option<&[u8]>,
+        links: Option<&Links>,
+    ) -> Self {
         let tokens = text.tokens();
-        let intent = Intent::read(text);
         if tokens.is_cut() || tokens.saw_executable_comment() {
             return Self::UNKNOWN;
         }
@@ -216,7 +222,7 @@ impl<'a> Found<'a> {
         }
         self.places.sort_unstable();
         self.places.dedup();
-        Effects::Tables(self.places)
+        Effects::Tables(self.places.into())
     }
 }
 
@@ -352,12 +358,14 @@ mod tests {
         )
     }
 
+    fn read(text: &str, schema: Option<&[u8]>, links: Option<&Links>) -> Effects {
+        let lexed = Lexed::default();
+        let text = lexed.text(text.as_bytes(), Dialect::default());
+        Effects::of(text, &Intent::read(text), schema, links)
+    }
+
     fn of(text: &str) -> Effects {
-        Effects::of(
-            Lexed::default().text(text.as_bytes(), Dialect::default()),
-            Some(b"a"),
-            Some(&links()),
-        )
+        read(text, Some(b"a"), Some(&links()))
     }
 
     fn places(names: &str) -> Vec<TablePlace> {
@@ -410,7 +418,7 @@ mod tests {
             assert!(!found.contains(&TablePlace::of_table(b"a", b"other")), "{text}");
         }
         let Effects::Tables(found) = of("UPDATE t SET n = id WHERE other = 1") else { panic!() };
-        assert_eq!(found, places("t"), "columns behind SET are no tables");
+        assert_eq!(*found, *places("t"), "columns behind SET are no tables");
     }
 
     #[test]
@@ -458,13 +466,7 @@ mod tests {
         ] {
             assert!(matches!(of(text), Effects::Everything { .. }), "{text}: {:?}", of(text));
         }
-        let unknown = |text: &str| {
-            Effects::of(
-                Lexed::default().text(text.as_bytes(), Dialect::default()),
-                Some(b"a"),
-                None,
-            )
-        };
+        let unknown = |text: &str| read(text, Some(b"a"), None);
         assert_eq!(unknown("DELETE FROM t"), Effects::Everything { defines: false });
         assert_eq!(unknown("SELECT 1"), Effects::Nothing);
     }
@@ -494,14 +496,8 @@ mod tests {
 
     #[test]
     fn a_schema_that_is_not_known_may_be_any() {
-        let of = |text: &str| {
-            Effects::of(
-                Lexed::default().text(text.as_bytes(), Dialect::default()),
-                None,
-                Some(&links()),
-            )
-        };
-        assert_eq!(of("DELETE FROM t"), Effects::Tables(vec![TablePlace::of_name(b"t")]));
+        let of = |text: &str| read(text, None, Some(&links()));
+        assert_eq!(of("DELETE FROM t"), Effects::Tables([TablePlace::of_name(b"t")].into()));
         assert!(matches!(of("DELETE FROM parent"), Effects::Tables(found)
             if found.contains(&TablePlace::of_table(b"a", b"log"))));
     }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use wire::lex::Dialect;
 use wire::text::Lexed;
 
-use super::judge::{Decisions, Judge, Ruling};
+use super::judge::{Judge, Ruling};
 use super::kind::StatementKind;
 use super::part::parts;
 use super::reading::comparable;
@@ -18,6 +18,7 @@ use super::rule::*;
 use super::rules::{Moment, Rules, SessionFacts, expression};
 use super::template::Template;
 use super::window::{TimeWindow, WeekMinute};
+use crate::form_notes::FormNotes;
 use crate::intent::{Digest, Readings};
 use wire::like::{NameCase, NamePattern};
 
@@ -91,18 +92,19 @@ fn places(ruling: Ruling) -> Vec<Vec<usize>> {
 /// The same, as a worker finds it: what it remembers of a text bears what rules have said of that.
 fn hit_on_the_road(
     judge: &mut Judge,
-    readings: &mut Readings<Rc<Decisions>>,
+    readings: &mut Readings<Rc<FormNotes>>,
     session: &SessionFacts<'_>,
     text: &str,
     moment: &Moment<'_>,
 ) -> Vec<Vec<usize>> {
     let lexed = Lexed::default();
     let text = lexed.text(text.as_bytes(), Dialect::default());
-    let (intent, decisions) = readings.read_noted(text);
+    let (intent, notes) = readings.read_noted(text);
+    let decisions = notes.as_ref().map(|notes| &notes.decisions);
     let view = judge.view(session);
     assert!(judge.knows(view));
-    let is_silent = decisions.as_ref().is_some_and(|it| it.are_silent(view));
-    let ruling = judge.judge_in(view, intent.digest, Some(text), decisions.as_deref(), moment);
+    let is_silent = decisions.is_some_and(|it| it.are_silent(view));
+    let ruling = judge.judge_in(view, intent.digest, Some(text), decisions, moment);
     assert!(!is_silent || moment.label.is_some() || ruling == Ruling::Silent);
     places(ruling)
 }

@@ -621,7 +621,7 @@ fn execute_by_rules(
         None => (lexed.text(&source.text, source.dialect), source.intent.digest),
     };
     let (reads, schema) = (source.intent.read.is_some(), source.schema.as_deref());
-    let seen = SeenText { digest, reads, schema, decisions: Some(&source.decisions) };
+    let seen = SeenText { digest, reads, schema, decisions: Some(&source.notes.decisions) };
     match ruled::see_execute(worker, client, command, packet, seen, text) {
         AfterRules::GoesOn(mut command) => {
             mirrored::see_execute(worker, client, &mut command, packet, source);

@@ -68,12 +68,13 @@ pub(crate) fn read_text(
     query: &mut QueryPacket<'_>,
     comes: Comes,
 ) -> Option<(Box<Command>, Intent)> {
-    let (mut intent, decisions) = worker.readings.borrow_mut().read_noted(query.text());
-    if decisions.as_deref().is_some_and(|decisions| are_silent(worker, client, decisions)) {
+    let (mut intent, notes) = worker.readings.borrow_mut().read_noted(query.text());
+    let decisions = notes.as_ref().map(|notes| &notes.decisions);
+    if decisions.is_some_and(|decisions| are_silent(worker, client, decisions)) {
         return Some((command, intent));
     }
     let (digest, reads) = (intent.digest, intent.read.is_some());
-    let seen = SeenText { digest, reads, schema: None, decisions: decisions.as_deref() };
+    let seen = SeenText { digest, reads, schema: None, decisions };
     match see_text(worker, client, command, query, seen, comes) {
         AfterRules::GoesOn(command) => {
             if query.is_other() {
@@ -104,8 +105,8 @@ pub(crate) fn see_passing_text(
     query: &mut QueryPacket<'_>,
     comes: Comes,
 ) -> AfterRules {
-    let (intent, decisions) = worker.readings.borrow_mut().read_noted(query.text());
-    let (digest, decisions) = (intent.digest, decisions.as_deref());
+    let (intent, notes) = worker.readings.borrow_mut().read_noted(query.text());
+    let (digest, decisions) = (intent.digest, notes.as_ref().map(|notes| &notes.decisions));
     let seen = SeenText { digest, decisions, ..SeenText::default() };
     see_text(worker, client, command, query, seen, comes)
 }

@@ -14,6 +14,7 @@ use engine::account::guessing::Guesses;
 use engine::account::name::UserName;
 use engine::classes::{ClassId, Classes};
 use engine::descriptors::Descriptors;
+use engine::form_notes::FormNotes;
 use engine::intent::Readings;
 use engine::kept;
 use engine::kill::FIRST_CLIENT_ID;
@@ -22,7 +23,6 @@ use engine::pace::Pace;
 use engine::rights::Era;
 use engine::schemas::{Alterations, Schemas};
 use engine::source::Sources;
-use engine::statement::judge::Decisions;
 use engine::statement::rules::Rules;
 use engine::time_limits::{LineRate, TimeLimits};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -385,7 +385,7 @@ pub(crate) struct Worker {
     pub(crate) counters: Counters,
     pub(crate) tally: Tally,
     pub(crate) pace: RefCell<Pace>,
-    pub(crate) readings: RefCell<Readings<Rc<Decisions>>>,
+    pub(crate) readings: RefCell<Readings<Rc<FormNotes>>>,
     pub(crate) sources: RefCell<Sources>,
     /// What logins may name as their schema.
     pub(crate) schemas: RefCell<Schemas<KeyId>>,

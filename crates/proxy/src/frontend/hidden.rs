@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -309,7 +310,7 @@ async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions
             Catalog::asking_number(&definitions),
             Catalog::varying(&definitions),
         ];
-        (catalogs, keys.map(|keys| Links::new(&definitions, &keys)))
+        (catalogs, keys.map(|keys| Arc::new(Links::new(&definitions, &keys))))
     });
     let catalogs = catalogs.await;
     knows_views &= catalogs.is_ok();

@@ -66,7 +66,7 @@ pub(crate) struct FoundDefinitions {
     /// All definitions were seen.
     pub(crate) is_whole: bool,
     /// What stands behind tables; `None` where that was not asked for, or not all of it was seen.
-    pub(crate) links: Option<Links>,
+    pub(crate) links: Option<Arc<Links>>,
 }
 
 /// What most users share: there may be as many as the server has accounts.

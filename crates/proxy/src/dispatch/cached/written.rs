@@ -10,8 +10,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
-use engine::cache::{Effects, Written};
+use engine::cache::{Effects, NotedEffects, Written};
+use engine::intent::Intent;
 use engine::session::Session;
+use engine::source::Source;
 use wire::command::{Opcode, query_text_at};
 use wire::frame::HEADER;
 use wire::handshake::UTF8MB4;
@@ -84,21 +86,7 @@ fn effects(
     let opcode = payload.first().copied().and_then(Opcode::decode);
     let session = client.session.borrow();
     let lexed = Lexed::default();
-    let judge = |text: Text<'_>, schema: Option<&[u8]>| {
-        // How a pass-through client's server reads backslashes is not known.
-        if !client.is_pooled() && text.bytes.contains(&b'\\') {
-            return Effects::UNKNOWN;
-        }
-        let found = definitions(worker, client, members);
-        let links = found.as_ref().and_then(|found| found.links.as_ref());
-        match Effects::of(text, schema, links) {
-            // It may name a view whose routines write.
-            Effects::Nothing if links.is_none() && may_read(text) => {
-                Effects::Everything { defines: false }
-            }
-            effects => effects,
-        }
-    };
+    let writes = EffectsOf { worker, client, members };
     match opcode {
         Some(Opcode::Query | Opcode::StmtExecute | Opcode::StmtBulkExecute)
             if client.input.is_part() && command.facts.read.is_none() =>
@@ -109,12 +97,12 @@ fn effects(
             let text = query_text_at(payload, client.capabilities).and_then(|at| payload.get(at..));
             let schema = session.schema.as_deref().filter(|_| client.is_pooled());
             match text {
-                Some(text) => judge(lexed.text(text, session.dialect()), schema),
+                Some(text) => writes.text(lexed.text(text, session.dialect()), schema),
                 None => Effects::UNKNOWN,
             }
         }
         Some(Opcode::StmtExecute | Opcode::StmtBulkExecute) => {
-            executed(client, &session, statement::id(payload), &judge)
+            executed(&writes, &session, statement::id(payload))
         }
         Some(
             Opcode::Quit
@@ -141,19 +129,60 @@ fn effects(
     }
 }
 
+/// Whose statements they are, and where.
+struct EffectsOf<'a> {
+    worker: &'a Worker,
+    client: &'a Client,
+    members: &'a Members,
+}
+
+impl EffectsOf<'_> {
+    /// What a text writes in this schema.
+    fn text(&self, text: Text<'_>, schema: Option<&[u8]>) -> Effects {
+        // How a pass-through client's server reads backslashes is not known.
+        if !self.client.is_pooled() && text.bytes.contains(&b'\\') {
+            return Effects::UNKNOWN;
+        }
+        let (intent, notes) = self.worker.readings.borrow_mut().read_noted(text);
+        self.noted(text, &intent, schema, notes.as_ref().map(|notes| &notes.effects))
+    }
+
+    /// What the executions of a prepared statement write.
+    fn prepared(&self, source: &Source) -> Effects {
+        let (lexed, noted) = (Lexed::default(), Some(&source.notes.effects));
+        let text = lexed.text(&source.text, source.dialect);
+        self.noted(text, &source.intent, source.schema.as_deref(), noted)
+    }
+
+    fn noted(
+        &self,
+        text: Text<'_>,
+        intent: &Intent,
+        schema: Option<&[u8]>,
+        noted: Option<&NotedEffects>,
+    ) -> Effects {
+        let found = definitions(self.worker, self.client, self.members);
+        let links = found.as_ref().and_then(|found| found.links.as_ref());
+        let read = || match Effects::of(text, intent, schema, links.map(|links| &**links)) {
+            // It may name a view whose routines write.
+            Effects::Nothing if links.is_none() && may_read(text) => {
+                Effects::Everything { defines: false }
+            }
+            effects => effects,
+        };
+        match noted {
+            Some(noted) => noted.get_or_read(schema, links, read),
+            None => read(),
+        }
+    }
+}
+
 /// What an execution writes, by the text that was prepared.
-fn executed(
-    client: &Client,
-    session: &Session,
-    id: Option<u32>,
-    judge: &dyn Fn(Text<'_>, Option<&[u8]>) -> Effects,
-) -> Effects {
-    let lexed = Lexed::default();
-    if client.is_pooled() {
+fn executed(writes: &EffectsOf<'_>, session: &Session, id: Option<u32>) -> Effects {
+    if writes.client.is_pooled() {
         let prepared = id.and_then(|id| session.statements.look(id));
         let Some(prepared) = prepared else { return Effects::UNKNOWN };
-        let source = &prepared.source;
-        return judge(lexed.text(&source.text, source.dialect), source.schema.as_deref());
+        return writes.prepared(&prepared.source);
     }
     let passed = session.passed.as_ref();
     let noted = match id {
@@ -162,7 +191,7 @@ fn executed(
         None => None,
     };
     match noted {
-        Some(noted) => judge(lexed.text(&noted.text, noted.dialect()), None),
+        Some(noted) => writes.text(Lexed::default().text(&noted.text, noted.dialect()), None),
         None => Effects::UNKNOWN,
     }
 }
