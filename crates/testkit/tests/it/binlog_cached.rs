@@ -6,8 +6,8 @@ use std::time::Duration;
 use testkit::kept_reads::{Extent, run};
 
 const EXTENT: Extent = Extent {
-    reads: 30_000,
-    hits: 1000,
+    reads: 10_000,
+    hits: 300,
     writes: 20,
     readers: 8,
     writers: 2,
