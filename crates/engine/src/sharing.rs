@@ -1,14 +1,17 @@
 //! Shared reads: identical reads that wait in the queue of one gate are run once, and each client gets the reply.
 //!
 //! Pure decisions: which texts mean the same for every client at any moment ([`is_steady`]), what is remembered of
-//! their kinds ([`Kinds`]), which waiters stand together ([`Groups`]), and whether the reply to the one run is as good
-//! for the others ([`is_plain`]). Invariant: a group is taken as a whole, at the moment in which its run begins; so
-//! whatever stands in it had arrived by then, and what comes later is in the next one.
+//! their kinds ([`Kinds`]), which waiters stand together ([`Groups`]), which wait although slots are free ([`Crowds`]), and
+//! whether the reply to the one run is as good for the others ([`is_plain`]). Invariant: a group is taken as a whole, at
+//! the moment in which its run begins; so whatever stands in it had arrived by then, and what comes later is in the next
+//! one.
 
+mod crowds;
 mod groups;
 mod kinds;
 mod steady;
 
+pub use crowds::{Crowd, Crowds, RUNS_MAX};
 pub use groups::Groups;
 pub use kinds::Kinds;
 pub use steady::{is_own_schema, is_steady};

@@ -23,6 +23,7 @@ pub(crate) mod client_input;
 pub(crate) mod clusters;
 pub(crate) mod command;
 pub(crate) mod commands;
+pub(crate) mod crowds;
 pub(crate) mod cut_out;
 pub(crate) mod departure;
 pub(crate) mod description;

@@ -278,7 +278,7 @@ const GAUGES: [Gauge; 7] = [
 const USERS_MAX: usize = 200;
 
 /// Counters of all workers: how they are called in the workers and here.
-const COUNTERS: [(&str, &str, &str); 24] = [
+const COUNTERS: [(&str, &str, &str); 25] = [
     ("statements", "flifo_statements_total", "Commands that have been answered."),
     ("waits", "flifo_waits_total", "Commands that could not start at once."),
     ("parked", "flifo_parked_total", "Slots left because a statement seemed stuck in the server."),
@@ -292,6 +292,11 @@ const COUNTERS: [(&str, &str, &str); 24] = [
         "pipelined",
         "flifo_pipelined_total",
         "Pipelined statements: sent on a backend connection behind others.",
+    ),
+    (
+        "share_crowded",
+        "flifo_share_crowded_total",
+        "Statements that waited although slots were free, as the same ran already and took long.",
     ),
     (
         "share_joined",

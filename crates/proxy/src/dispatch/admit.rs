@@ -14,6 +14,7 @@ use crate::dispatch::cached::{self, CacheLook};
 use crate::dispatch::client::Client;
 use crate::dispatch::clusters::{self, Way};
 use crate::dispatch::command::Command;
+use crate::dispatch::crowds;
 use crate::dispatch::launch;
 use crate::dispatch::local::Local;
 use crate::dispatch::pipeline;
@@ -118,6 +119,13 @@ pub(crate) fn enter_here(
         true => match cached::enter(worker, client, command, packet) {
             CacheLook::GoesOn(command) => command,
             CacheLook::Over => return,
+        },
+        false => command,
+    };
+    let command = match worker.sharing.is_used() && backend.is_none() {
+        true => match crowds::enter(worker, client, command, packet) {
+            Some(command) => command,
+            None => return,
         },
         false => command,
     };

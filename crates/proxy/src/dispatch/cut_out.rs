@@ -2,7 +2,7 @@
 //! has reached a server, and waits again.
 //!
 //! They were in the queue before, so they go to its head, in their order; where several servers can be read from, the
-//! choice is made anew. If the run did not come to its end, or its leader does not read, they may share again: each
+//! choice is made anew, but by clients of a crowd, which have waited for no more than a run and stay together. If the run did not come to its end, or its leader does not read, they may share again: each
 //! time at least one client less waits. If the reply was not fit to be shared, its kind is not shared for a while.
 
 use std::rc::Rc;
@@ -12,8 +12,9 @@ use engine::sharing::CutOut;
 use crate::dispatch::admit;
 use crate::dispatch::client::Client;
 use crate::dispatch::clusters;
+use crate::dispatch::route;
 use crate::dispatch::shared_reads;
-use crate::dispatch::shared_run::{Sharing, Stray};
+use crate::dispatch::shared_run::{Sharing, Stray, WaitsAgain};
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 
@@ -32,16 +33,22 @@ pub(crate) async fn run(worker: Rc<Worker>) {
 }
 
 fn go_back(worker: &Rc<Worker>, client: &Rc<Client>, stray: &Stray) {
-    worker.counters.cut_out[stray.why as usize].add(1);
     let Some(mut command) = client.take_command() else { return };
     command.sharing = Sharing::Alone;
     let now = crate::worker::clock::now();
-    if let Some(digest) = command.facts.read.filter(|_| stray.why != CutOut::Again) {
-        worker.sharing.kinds.borrow_mut().rest(digest, now);
+    if let WaitsAgain::CutOut(why) = stray.why {
+        worker.counters.cut_out[why as usize].add(1);
+        if let Some(digest) = command.facts.read.filter(|_| why != CutOut::Again) {
+            worker.sharing.kinds.borrow_mut().rest(digest, now);
+        }
     }
     client.change_state(ClientState::Queued);
-    let is_routed = worker.shared.cluster.routes(clusters::of(client, &command)).is_some()
-        || command.cache().is_some();
+    let members = worker.shared.cluster.routes(clusters::of(client, &command));
+    let may_stay = |members| {
+        let server = client.server.get();
+        stray.why == WaitsAgain::Crowd && route::may_read_at(members, client, server)
+    };
+    let is_routed = members.is_some_and(|members| !may_stay(members)) || command.cache().is_some();
     let (Some(key), false) = (client.key.get(), is_routed) else {
         return admit::enter_held(worker, client, command, false);
     };

@@ -588,6 +588,12 @@ fn share(
     (bytes, tail): (&[u8], &Range<usize>),
     settled: &mut Vec<Settled>,
 ) {
+    if worker.sharing.is_used()
+        && let Some(kind) = flight.command.as_ref().and_then(|command| command.facts.read)
+    {
+        let took = crate::worker::clock::now() - flight.since;
+        worker.sharing.crowds.borrow_mut().see(kind, took);
+    }
     if flight.shared().is_none() {
         return;
     }
@@ -596,9 +602,9 @@ fn share(
         let took = crate::worker::clock::now() - flight.since;
         if let Some(sum) = run.take_sum() {
             mirrored::end(worker, backend, flight, sum, &bytes[tail.clone()], took);
-            if !run.is_shared() {
-                return;
-            }
+        }
+        if !run.is_shared() {
+            return;
         }
         shared_reads::deliver(worker, backend, flight, run, tail, took, settled);
     }

@@ -240,6 +240,13 @@ fn may_stay(
     is_place && may_serve(members, server, reads) && holds_writes(members, client, server, reads)
 }
 
+/// Whether a read that was sent to this server can still run there.
+pub(crate) fn may_read_at(members: &Members, client: &Client, server: ServerId) -> bool {
+    (members.is_reader(server) || members.writer_of(client.id) == Some(server))
+        && may_serve(members, server, true)
+        && holds_writes(members, client, server, true)
+}
+
 /// Whether a server is known to have all that this client has written. Where servers do not tell, a write need not wait
 /// for that.
 pub(crate) fn holds_writes(

@@ -27,6 +27,7 @@ use crate::dispatch::backend::Backend;
 use crate::dispatch::cached::keeping;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
+use crate::dispatch::crowds;
 use crate::dispatch::in_flight::{AfterReply, InFlight, Settled};
 use crate::dispatch::interrupted;
 use crate::dispatch::local::ClientsGate;
@@ -58,7 +59,7 @@ pub(crate) fn join(worker: &Worker, client: &Client) {
 }
 
 /// Whether reads of this client and class are shared.
-fn is_on(worker: &Worker, client: &Client, command: &Command) -> bool {
+pub(crate) fn is_on(worker: &Worker, client: &Client, command: &Command) -> bool {
     let of_server = worker.plan().server.share_reads;
     let of_user = client.key.get().map(|key| worker.user_of(key, |user| user.share_reads));
     let of_class = worker.classes().get(client.ask(command).class).share_reads;
@@ -66,7 +67,7 @@ fn is_on(worker: &Worker, client: &Client, command: &Command) -> bool {
 }
 
 /// Whether the statement may get the reply to another client's run, or others the reply to its own.
-fn may_share(worker: &Worker, client: &Client, command: &Command) -> bool {
+pub(crate) fn may_share(worker: &Worker, client: &Client, command: &Command) -> bool {
     let is_ruled = command.rare.as_ref().is_some_and(|it| it.ruled.is_some());
     !is_ruled && may_be_cached(worker, client, command)
 }
@@ -191,7 +192,7 @@ impl<'a> Asks<'a> {
 }
 
 /// The hash of what the statement asks, and of where.
-fn hash(worker: &Worker, client: &Client, command: &Command) -> Option<u64> {
+pub(crate) fn hash(worker: &Worker, client: &Client, command: &Command) -> Option<u64> {
     hash_of(worker, client, command, client.server.get().0)
 }
 
@@ -236,6 +237,7 @@ pub(crate) fn gather(worker: &Worker, leader: &Rc<Client>, backend: &Backend) {
         if let Some((number, followers)) = followers {
             command.sharing = Sharing::Leads(worker.sharing.run(number, followers));
         }
+        crowds::count(worker, command, hash);
     }
 }
 

@@ -9,11 +9,13 @@ use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::rc::Rc;
 
-use engine::sharing::{CutOut, Groups, Kinds, is_plain};
+use engine::intent::Digest;
+use engine::sharing::{Crowd, Crowds, CutOut, Groups, Kinds, ShareReads, is_plain};
 use tokio::sync::Notify;
 use wire::reply_sum::Summer;
 use wire::response::{OkPacket, Status};
 
+use crate::config::Plan;
 use crate::dispatch::cached::kept::Fill;
 
 /// What a command is to those that ask the same.
@@ -46,6 +48,7 @@ impl Sharing {
         match self {
             Self::Leads(run) if run.sum.is_some() => {
                 run.reply = Vec::new();
+                run.counted = None;
                 run.cut_out(CutOut::Again);
             }
             _ => *self = Self::Alone,
@@ -58,6 +61,10 @@ pub(crate) struct SharedReads {
     /// By client.
     pub(crate) groups: RefCell<Groups<u32>>,
     pub(crate) kinds: RefCell<Kinds>,
+    /// By client.
+    pub(crate) crowds: Rc<RefCell<Crowds<u32>>>,
+    /// Reads are shared by some of its clients.
+    is_used: Cell<bool>,
     strays: Rc<Strays>,
     next_run: Cell<u64>,
     /// For hashes that no client can foresee.
@@ -69,6 +76,8 @@ impl Default for SharedReads {
         Self {
             groups: RefCell::default(),
             kinds: RefCell::default(),
+            crowds: Rc::default(),
+            is_used: Cell::default(),
             strays: Rc::default(),
             next_run: Cell::default(),
             secret: RandomState::new(),
@@ -81,6 +90,31 @@ impl SharedReads {
         self.secret.hash_one(what)
     }
 
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let new = Self::default();
+        new.adopt(plan);
+        new
+    }
+
+    /// Whether reads of any client are shared.
+    #[inline]
+    pub(crate) const fn is_used(&self) -> bool {
+        self.is_used.get()
+    }
+
+    /// This plan is in force.
+    pub(crate) fn adopt(&self, plan: &Plan) {
+        let of_users = plan.users.iter().map(|user| user.share_reads);
+        let of_classes = plan.classes.iter().map(|rule| rule.class.share_reads);
+        let mut below = of_users.chain(of_classes);
+        self.is_used.set(plan.server.share_reads.is_on() || below.any(ShareReads::is_on));
+    }
+
+    /// A crowd goes back to the queue.
+    pub(crate) fn release(&self, crowd: Crowd<u32>) {
+        self.strays.add(crowd.number, crowd.waiters.into_iter(), WaitsAgain::Crowd);
+    }
+
     /// The number of a run that begins now.
     pub(crate) fn next_number(&self) -> u64 {
         let number = self.next_run.get() + 1;
@@ -91,8 +125,8 @@ impl SharedReads {
     /// A run whose reply these clients get as well.
     pub(crate) fn run(&self, number: u64, followers: Vec<u32>) -> Box<SharedRun> {
         let strays = Rc::clone(&self.strays);
-        let (reply, status, fill, sum) = (Vec::new(), None, None, None);
-        Box::new(SharedRun { number, followers, reply, status, fill, sum, strays })
+        let (reply, status, fill, sum, counted) = (Vec::new(), None, None, None, None);
+        Box::new(SharedRun { number, followers, reply, status, fill, sum, counted, strays })
     }
 
     /// A run whose reply is summed up, and which no other client shares.
@@ -114,18 +148,59 @@ impl SharedReads {
     }
 }
 
-/// A client that was to get the reply to this run, and does not.
+/// A client that was to get the reply to this run, and waits again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stray {
     pub(crate) client: u32,
     pub(crate) run: u64,
-    pub(crate) why: CutOut,
+    pub(crate) why: WaitsAgain,
+}
+
+/// Why a client waits again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitsAgain {
+    /// It does not get the reply to a run.
+    CutOut(CutOut),
+    /// The run of its crowd may begin.
+    Crowd,
+}
+
+/// A run that is counted, as others that ask the same may wait for its end.
+#[derive(Debug)]
+pub(crate) struct CountedRun {
+    hash: u64,
+    crowds: Rc<RefCell<Crowds<u32>>>,
+    strays: Rc<Strays>,
+}
+
+impl CountedRun {
+    pub(crate) fn begin(sharing: &SharedReads, hash: u64, kind: Digest) -> Self {
+        sharing.crowds.borrow_mut().begin(hash, kind);
+        let (crowds, strays) = (Rc::clone(&sharing.crowds), Rc::clone(&sharing.strays));
+        Self { hash, crowds, strays }
+    }
+}
+
+impl Drop for CountedRun {
+    fn drop(&mut self) {
+        let crowd = self.crowds.borrow_mut().end(self.hash);
+        if let Some(crowd) = crowd {
+            self.strays.add(crowd.number, crowd.waiters.into_iter(), WaitsAgain::Crowd);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
 struct Strays {
     waiting: RefCell<Vec<Stray>>,
     came: Notify,
+}
+
+impl Strays {
+    fn add(&self, run: u64, clients: impl Iterator<Item = u32>, why: WaitsAgain) {
+        self.waiting.borrow_mut().extend(clients.map(|client| Stray { client, run, why }));
+        self.came.notify_one();
+    }
 }
 
 /// One run for several clients.
@@ -141,6 +216,8 @@ pub(crate) struct SharedRun {
     pub(crate) fill: Option<Rc<Fill>>,
     /// What the reply comes to, if its statement is mirrored.
     sum: Option<Summer>,
+    /// It may take long: others that ask the same wait for its end.
+    pub(crate) counted: Option<CountedRun>,
     strays: Rc<Strays>,
 }
 
@@ -205,9 +282,7 @@ impl SharedRun {
 
     /// These do not get the reply after all.
     pub(crate) fn leave(&self, clients: impl Iterator<Item = u32>, why: CutOut) {
-        let run = self.number;
-        self.strays.waiting.borrow_mut().extend(clients.map(|client| Stray { client, run, why }));
-        self.strays.came.notify_one();
+        self.strays.add(self.number, clients, WaitsAgain::CutOut(why));
     }
 
     /// Its followers do not get the reply.
@@ -231,7 +306,11 @@ mod tests {
     use super::*;
 
     fn strays(reads: &SharedReads) -> Vec<(u32, u64, CutOut)> {
-        reads.strays.waiting.take().iter().map(|it| (it.client, it.run, it.why)).collect()
+        let why = |stray: &Stray| match stray.why {
+            WaitsAgain::CutOut(why) => why,
+            WaitsAgain::Crowd => panic!("{stray:?}"),
+        };
+        reads.strays.waiting.take().iter().map(|it| (it.client, it.run, why(it))).collect()
     }
 
     #[test]

@@ -490,7 +490,7 @@ impl Worker {
             settled: RefCell::default(),
             scratch: RefCell::default(),
             agenda: Agenda::default(),
-            sharing: SharedReads::default(),
+            sharing: SharedReads::of(&shared.plan()),
             caches: WorkerCaches::default(),
             has_waiters: Notify::new(),
             era: Cell::default(),
@@ -551,6 +551,7 @@ impl Worker {
         self.clients_due.set(crate::worker::clock::now());
         self.noting.set(Noting::of(plan));
         self.ruled.adopt(self.shared.rules());
+        self.sharing.adopt(plan);
     }
 
     /// An id for a client; it says which worker the client belongs to.

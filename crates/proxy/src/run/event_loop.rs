@@ -12,6 +12,7 @@ use crate::dispatch::admit;
 use crate::dispatch::ages;
 use crate::dispatch::ahead;
 use crate::dispatch::backend_task;
+use crate::dispatch::crowds;
 use crate::dispatch::cut_out;
 use crate::dispatch::dismissed;
 use crate::dispatch::kill_orders;
@@ -167,6 +168,7 @@ pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
     queue_timeout::expire(worker);
     dismissed::look(worker);
     stranded::release(worker);
+    crowds::look(worker);
     if worker.plan().server.pipeline > 1 {
         ahead::look_after(worker);
     }

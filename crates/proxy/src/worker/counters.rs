@@ -62,6 +62,7 @@ pub(crate) struct Counters {
     pub(crate) pipelined: Counter,
     /// Statements that were to get the reply to the same statement of another client, and those that got it; and those
     /// that did not.
+    pub(crate) crowded: Counter,
     pub(crate) joined: Counter,
     pub(crate) spared: Counter,
     pub(crate) cut_out: [Counter; CutOut::ALL.len()],
@@ -128,7 +129,7 @@ impl Counters {
         self.by_name().map(|(name, counter)| (name, counter.get())).into()
     }
 
-    fn by_name(&self) -> [(&'static str, &Counter); 24] {
+    fn by_name(&self) -> [(&'static str, &Counter); 25] {
         [
             ("statements", &*self.statements),
             ("waits", &self.waits),
@@ -136,6 +137,7 @@ impl Counters {
             ("held_up", &self.held_up),
             ("passed_in_pieces", &self.passed_in_pieces),
             ("pipelined", &self.pipelined),
+            ("share_crowded", &self.crowded),
             ("share_joined", &self.joined),
             ("share_spared", &self.spared),
             ("cache_hits", &self.cache_hits),

@@ -22,6 +22,7 @@ mod clusters_accounts;
 mod comparing;
 mod console_tools;
 mod corpus;
+mod crowds;
 mod differ;
 mod doctor;
 mod documented_numbers;
