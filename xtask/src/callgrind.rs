@@ -60,17 +60,18 @@ impl Proxy {
         self.running.pid()
     }
 
+    pub(crate) fn log_in(&self) -> Result<FakeClient> {
+        FakeClient::login(self.port, PrivateServer::USER, &self.password)
+            .map_err(|refusal| anyhow::anyhow!("a client cannot log in: {refusal:?}"))
+    }
+
     /// So many clients work at once.
     pub(crate) fn work(
         &self,
         clients: u32,
         work: impl Fn(&mut FakeClient) -> Result<()> + Sync,
     ) -> Result<()> {
-        let ask = || -> Result<()> {
-            let mut client = FakeClient::login(self.port, PrivateServer::USER, &self.password)
-                .map_err(|refusal| anyhow::anyhow!("a client cannot log in: {refusal:?}"))?;
-            work(&mut client)
-        };
+        let ask = || work(&mut self.log_in()?);
         thread::scope(|scope| {
             let clients: Vec<_> = (0..clients).map(|_| scope.spawn(ask)).collect();
             clients.into_iter().try_for_each(|client| client.join().expect("does not panic"))

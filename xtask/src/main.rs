@@ -1,6 +1,6 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
 //! beyond | bulk | cost | allocations | gate-cost | rule-cost | turn-cost | differ | logins | linear | hostile | reloads |
-//! rights | rules | servers | set-up | package | upgrades`.
+//! rights | rules | servers | set-up | share-cost | cache-cost | package | upgrades`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -28,6 +28,7 @@ mod rule_cost;
 mod rules;
 mod servers;
 mod set_up;
+mod share_cost;
 mod turn_cost;
 mod upgrades;
 mod ways;
@@ -112,6 +113,13 @@ enum Task {
     CacheCost {
         #[command(flatten)]
         extent: cache_cost::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Counts what shared reads cost a statement, with valgrind, and has a thousand clients ask the same at once.
+    ShareCost {
+        #[command(flatten)]
+        extent: share_cost::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -286,6 +294,10 @@ fn run(task: Task) -> Result<()> {
         Task::CacheCost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             cache_cost::run(&extent, &flifo, &Interrupt::listen()?)
+        }
+        Task::ShareCost { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            share_cost::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::TurnCost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;

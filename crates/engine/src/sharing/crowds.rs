@@ -18,8 +18,9 @@ use crate::numbers::NumberMap;
 /// Runs of equal statements that do not wait for each other.
 pub const RUNS_MAX: u32 = 2;
 
-/// A run that takes less is short: a queue forms before it matters.
-const LONG: Duration = Duration::from_millis(5);
+/// A run takes long if it costs the server so much: what it has taken, divided by how many statements ran beside it. Less
+/// is not worth the counting.
+const LONG: Duration = Duration::from_micros(200);
 
 /// A crowd waits so long, or [`PATIENCE`] times as long as a run takes, if that is more.
 const WAIT_MIN: Duration = Duration::from_secs(1);
@@ -29,12 +30,19 @@ const KINDS: usize = 1024;
 
 #[derive(Debug)]
 pub struct Crowds<W> {
-    /// How long statements of each kind have taken lately, in microseconds. Kinds may share a place.
-    took: Box<[u32]>,
+    /// What statements of each kind have taken and cost lately. Kinds may share a place.
+    kinds: Box<[Kind]>,
     /// By hashes made with a secret.
     runs: NumberMap<u64, EqualRuns<W>>,
     /// Crowds that wait.
     crowds: usize,
+}
+
+/// What is remembered of a kind, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    took: u32,
+    cost: u32,
 }
 
 /// The runs of equal statements.
@@ -56,10 +64,11 @@ pub struct Crowd<W> {
 
 /// It was never seen.
 const UNKNOWN: u32 = u32::MAX;
+const NEVER_SEEN: Kind = Kind { took: UNKNOWN, cost: UNKNOWN };
 
 impl<W> Default for Crowds<W> {
     fn default() -> Self {
-        Self { took: vec![UNKNOWN; KINDS].into(), runs: NumberMap::default(), crowds: 0 }
+        Self { kinds: vec![NEVER_SEEN; KINDS].into(), runs: NumberMap::default(), crowds: 0 }
     }
 }
 
@@ -67,16 +76,17 @@ impl<W> Crowds<W> {
     /// Whether statements of this kind are known to take a short time.
     #[inline]
     pub fn is_short(&self, kind: Digest) -> bool {
-        self.took.get(place(kind)).is_some_and(|took| u128::from(*took) < LONG.as_micros())
+        self.kinds.get(place(kind)).is_some_and(|kind| u128::from(kind.cost) < LONG.as_micros())
     }
 
-    /// A statement of this kind has taken so long. Longer ones are remembered for a while.
+    /// A statement of this kind has taken so long, while so many ran, itself among them. Longer ones are remembered for a
+    /// while.
     #[inline]
-    pub fn see(&mut self, kind: Digest, took: Duration) {
-        if let Some(known) = self.took.get_mut(place(kind)) {
-            let faded = if *known == UNKNOWN { 0 } else { *known - *known / 8 };
+    pub fn see(&mut self, kind: Digest, took: Duration, at_once: u32) {
+        if let Some(known) = self.kinds.get_mut(place(kind)) {
             let took = u32::try_from(took.as_micros()).unwrap_or(UNKNOWN - 1).min(UNKNOWN - 1);
-            *known = took.max(faded);
+            known.took = took.max(faded(known.took));
+            known.cost = (took / at_once.max(1)).max(faded(known.cost));
         }
     }
 
@@ -125,10 +135,11 @@ impl<W> Crowds<W> {
         if self.crowds == 0 {
             return None;
         }
-        let took = &self.took;
+        let kinds = &self.kinds;
         let is_due = |equal: &EqualRuns<W>| {
-            let known = took.get(place(equal.kind)).filter(|took| **took != UNKNOWN);
-            let usual = known.map_or(Duration::ZERO, |took| Duration::from_micros((*took).into()));
+            let known = kinds.get(place(equal.kind)).filter(|kind| kind.took != UNKNOWN);
+            let usual = known.map_or(0, |kind| kind.took);
+            let usual = Duration::from_micros(usual.into());
             let most = WAIT_MIN.max(usual * PATIENCE);
             let since = equal.crowd.as_ref().map(|crowd| crowd.since);
             since.is_some_and(|since| now.saturating_duration_since(since) >= most)
@@ -137,6 +148,10 @@ impl<W> Crowds<W> {
         self.crowds -= usize::from(crowd.is_some());
         crowd
     }
+}
+
+const fn faded(known: u32) -> u32 {
+    if known == UNKNOWN { 0 } else { known - known / 8 }
 }
 
 fn place(kind: Digest) -> usize {
@@ -177,7 +192,7 @@ mod tests {
     #[test]
     fn a_crowd_waits_no_longer_than_about_a_run() {
         let (mut crowds, now) = (Crowds::default(), Instant::now());
-        crowds.see(KIND, millis(3000));
+        crowds.see(KIND, millis(3000), 1);
         for (hash, kind) in [(1, Digest::new(1)), (2, KIND)] {
             crowds.begin(hash, kind);
             assert_eq!(crowds.join(hash, hash, now, || hash), Some(hash));
@@ -194,16 +209,16 @@ mod tests {
     fn what_has_taken_long_counts_as_long_for_a_while() {
         let mut crowds = Crowds::<()>::default();
         assert!(!crowds.is_short(KIND), "that is not known");
-        crowds.see(KIND, millis(1));
-        assert!(crowds.is_short(KIND));
-        crowds.see(KIND, millis(50));
+        crowds.see(KIND, millis(2), 20);
+        assert!(crowds.is_short(KIND), "it took long as many ran");
+        crowds.see(KIND, millis(2), 8);
         let mut runs = 0;
         while !crowds.is_short(KIND) {
-            crowds.see(KIND, millis(1));
+            crowds.see(KIND, millis(2), 20);
             runs += 1;
         }
-        assert!((10..30).contains(&runs), "{runs}");
-        crowds.see(KIND, Duration::MAX);
+        assert!((2..30).contains(&runs), "{runs}");
+        crowds.see(KIND, Duration::MAX, 1);
         assert!(!crowds.is_short(KIND));
     }
 }

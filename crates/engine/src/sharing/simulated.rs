@@ -194,7 +194,7 @@ impl World {
         let (mut followers, mut value) = (Vec::new(), 0);
         if let Asks::Read(register) = asks {
             value = self.stored[register as usize];
-            for other in self.groups.take(Self::hash(register)) {
+            for other in self.groups.take(Self::hash(register)).unwrap_or_default() {
                 let Doing::Waits { place } = self.clients[other].doing else { continue };
                 if self.clients[other].asks != asks && self.fault != Fault::BelievesHashes {
                     let Asks::Read(register) = self.clients[other].asks else { continue };

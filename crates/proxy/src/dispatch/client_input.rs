@@ -168,6 +168,7 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
     }
     if let Some(command) = &mut *client.current.borrow_mut() {
         command.sharing = Sharing::Alone;
+        command.counted = None;
     }
     let state = client.state();
     client.change_state(ClientState::Leaving);
@@ -197,6 +198,7 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
             if let Some(command) = &mut flight.command {
                 // Those that were to get the reply as well wait again.
                 command.sharing = Sharing::Alone;
+                command.counted = None;
             }
         }
         if runs && !waits_for_more && backend.key.get().is_some() {

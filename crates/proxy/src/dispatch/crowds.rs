@@ -70,15 +70,7 @@ pub(crate) fn count(worker: &Worker, command: &mut Command, hash: u64) {
     if worker.sharing.crowds.borrow().is_short(kind) {
         return;
     }
-    let counted = CountedRun::begin(&worker.sharing, hash, kind);
-    match &mut command.sharing {
-        Sharing::Leads(run) => run.counted = Some(counted),
-        sharing => {
-            let mut run = worker.sharing.run(0, Vec::new());
-            run.counted = Some(counted);
-            *sharing = Sharing::Leads(run);
-        }
-    }
+    command.counted = Some(CountedRun::begin(&worker.sharing, hash, kind));
 }
 
 /// Crowds that have waited for long go back to the queue, while those that they wait for run on.

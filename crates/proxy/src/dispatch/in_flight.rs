@@ -207,6 +207,7 @@ impl InFlight {
         if let Some(command) = &mut self.command {
             // Those that were to get the reply wait again as well.
             command.sharing.cut_off();
+            command.counted = None;
         }
         *client.current.borrow_mut() = self.command.take();
         Some(client)

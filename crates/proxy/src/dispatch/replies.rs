@@ -592,7 +592,8 @@ fn share(
         && let Some(kind) = flight.command.as_ref().and_then(|command| command.facts.read)
     {
         let took = crate::worker::clock::now() - flight.since;
-        worker.sharing.crowds.borrow_mut().see(kind, took);
+        let at_once = worker.at(backend.server).server.slots.held();
+        worker.sharing.crowds.borrow_mut().see(kind, took, at_once);
     }
     if flight.shared().is_none() {
         return;

@@ -358,6 +358,7 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
         Some(command) => {
             // Others may not read where this one may.
             command.sharing.cut_off();
+            command.counted = None;
             let since = *command.rare().stranded.get_or_insert(now);
             (since, clusters::of(client, command))
         }

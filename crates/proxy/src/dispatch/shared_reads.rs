@@ -43,15 +43,16 @@ const PACKET_MAX: usize = 64 << 10;
 /// Copies of one reply that may be kept for clients that do not read them at once.
 const COPIES_MAX: usize = 64 << 20;
 
-/// A statement that merely reads waits in the queue of a key: those that ask the same stand together from now on.
+/// A statement that merely reads waits in the queue of a key: those that ask the same stand together from now on. Whether
+/// they may share a run is looked at when it begins, so that one that nothing equals pays for its hash alone.
 pub(crate) fn join(worker: &Worker, client: &Client) {
-    let mut current = client.current.borrow_mut();
-    let Some(command) = &mut *current else { return };
-    if !is_on(worker, client, command) || !may_share(worker, client, command) {
+    if !worker.sharing.is_used() {
         return;
     }
+    let mut current = client.current.borrow_mut();
+    let Some(command) = &mut *current else { return };
     let Some(hash) = hash(worker, client, command) else { return };
-    command.sharing = Sharing::Waits(hash);
+    (command.sharing, command.counted) = (Sharing::Waits(hash), None);
     drop(current);
     let clients = worker.clients.borrow();
     let waits = |id: &u32| clients.get(id).is_some_and(|client| waits_in(client, None));
@@ -66,16 +67,20 @@ pub(crate) fn is_on(worker: &Worker, client: &Client, command: &Command) -> bool
     of_server.narrowed(of_user.unwrap_or_default()).narrowed(of_class).is_on()
 }
 
-/// Whether the statement may get the reply to another client's run, or others the reply to its own.
+/// Whether the statement may get the reply to another client's run, or others the reply to its own. Its client has no
+/// backend, or one for this statement only.
 pub(crate) fn may_share(worker: &Worker, client: &Client, command: &Command) -> bool {
-    let is_ruled = command.rare.as_ref().is_some_and(|it| it.ruled.is_some());
-    !is_ruled && may_be_cached(worker, client, command)
+    is_unruled(command) && may_be_cached(worker, client, command)
 }
 
-/// The same of a statement that rules have looked at: its reply may be kept.
-pub(crate) fn may_be_cached(worker: &Worker, client: &Client, command: &Command) -> bool {
+fn is_unruled(command: &Command) -> bool {
+    command.rare.as_ref().is_none_or(|it| it.ruled.is_none())
+}
+
+/// Whether all that its reply can tell are rows, and these are the server's own.
+fn is_plain(command: &Command) -> bool {
     let (facts, found) = (&command.facts, &command.found);
-    let is_plain = facts.finds == Finds::Rows
+    facts.finds == Finds::Rows
         && facts.messages == Messages::Go
         && facts.leaves == Leaves::Nothing
         && facts.reads_number == Reads::Nothing
@@ -87,16 +92,27 @@ pub(crate) fn may_be_cached(worker: &Worker, client: &Client, command: &Command)
         && command
             .rare
             .as_ref()
-            .is_none_or(|it| it.shown.is_none() && it.change.is_none() && it.cluster.is_none());
+            .is_none_or(|it| it.shown.is_none() && it.change.is_none() && it.cluster.is_none())
+}
+
+/// Whether all of it came in one packet, and is short enough to be compared.
+fn is_whole(client: &Client, command: &Command) -> bool {
     let input = &client.input;
-    let is_whole = !input.is_part()
+    !input.is_part()
         && !input.reserved.is_some()
         && input.packets.get() == 1
         && input.login_sequence.get().is_none()
-        && command.packet.len() <= PACKET_MAX;
-    let (true, true, Some(digest)) = (is_plain, is_whole, facts.read) else { return false };
+        && command.packet.len() <= PACKET_MAX
+}
+
+/// The same of a statement that rules have looked at: its reply may be kept.
+pub(crate) fn may_be_cached(worker: &Worker, client: &Client, command: &Command) -> bool {
+    let Some(digest) = command.facts.read else { return false };
+    if !is_plain(command) || !is_whole(client, command) {
+        return false;
+    }
     let session = client.session.borrow();
-    if !is_free(&session) || client.backend.borrow().is_some() {
+    if !is_free(&session) {
         return false;
     }
     let Some(asked) = Asks::of(client, &session, command) else { return false };
@@ -249,9 +265,17 @@ fn close_group(
     backend: &Backend,
     hash: u64,
 ) -> Option<(u64, Vec<u32>)> {
-    let mut group = worker.sharing.groups.borrow_mut().take(hash);
-    if group.len() < 2 || !backend.capabilities.has(Capabilities::DEPRECATE_EOF) {
+    let mut group = worker.sharing.groups.borrow_mut().take(hash)?;
+    if !backend.capabilities.has(Capabilities::DEPRECATE_EOF) || !is_on(worker, leader, command) {
         worker.sharing.groups.borrow_mut().give_back(group);
+        return None;
+    }
+    if !may_share(worker, leader, command) {
+        // Another one may lead the others.
+        group.retain(|id| *id != leader.id);
+        for id in group {
+            worker.sharing.groups.borrow_mut().join(hash, id, |_| true);
+        }
         return None;
     }
     let number = worker.sharing.next_number();
@@ -268,6 +292,9 @@ fn close_group(
             others.push(*id);
             return false;
         }
+        if !may_follow(client) {
+            return false;
+        }
         follow(&mut gate, client, number)
     });
     drop((clients, gate));
@@ -277,6 +304,16 @@ fn close_group(
     }
     worker.counters.joined.add(group.len() as u64);
     (!group.is_empty()).then_some((number, group))
+}
+
+/// Whether a client that asks the same as a leader may get its reply. What the text says of that is the same for both.
+fn may_follow(client: &Client) -> bool {
+    let current = client.current.borrow();
+    let Some(command) = &*current else { return false };
+    is_unruled(command)
+        && is_plain(command)
+        && is_whole(client, command)
+        && client.backend.borrow().is_none()
 }
 
 /// Takes a client out of the queue, as a follower of this run. False: it stands there no more.
@@ -430,6 +467,7 @@ pub(crate) fn part(backend: &Backend) {
     if let Some(flight) = backend.in_flight.borrow_mut().front_mut()
         && let Some(command) = &mut flight.command
     {
+        command.counted = None;
         command.sharing.part();
     }
 }

@@ -6,7 +6,7 @@
 //! ends, leaves them as strays, and each stray waits again ([`crate::dispatch::cut_out`]).
 
 use std::cell::{Cell, RefCell};
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
 
 use engine::intent::Digest;
@@ -48,7 +48,6 @@ impl Sharing {
         match self {
             Self::Leads(run) if run.sum.is_some() => {
                 run.reply = Vec::new();
-                run.counted = None;
                 run.cut_out(CutOut::Again);
             }
             _ => *self = Self::Alone,
@@ -57,6 +56,7 @@ impl Sharing {
 }
 
 /// The shared reads of a worker.
+#[derive(Default)]
 pub(crate) struct SharedReads {
     /// By client.
     pub(crate) groups: RefCell<Groups<u32>>,
@@ -68,21 +68,7 @@ pub(crate) struct SharedReads {
     strays: Rc<Strays>,
     next_run: Cell<u64>,
     /// For hashes that no client can foresee.
-    secret: RandomState,
-}
-
-impl Default for SharedReads {
-    fn default() -> Self {
-        Self {
-            groups: RefCell::default(),
-            kinds: RefCell::default(),
-            crowds: Rc::default(),
-            is_used: Cell::default(),
-            strays: Rc::default(),
-            next_run: Cell::default(),
-            secret: RandomState::new(),
-        }
-    }
+    secret: foldhash::quality::RandomState,
 }
 
 impl SharedReads {
@@ -125,8 +111,8 @@ impl SharedReads {
     /// A run whose reply these clients get as well.
     pub(crate) fn run(&self, number: u64, followers: Vec<u32>) -> Box<SharedRun> {
         let strays = Rc::clone(&self.strays);
-        let (reply, status, fill, sum, counted) = (Vec::new(), None, None, None, None);
-        Box::new(SharedRun { number, followers, reply, status, fill, sum, counted, strays })
+        let (reply, status, fill, sum) = (Vec::new(), None, None, None);
+        Box::new(SharedRun { number, followers, reply, status, fill, sum, strays })
     }
 
     /// A run whose reply is summed up, and which no other client shares.
@@ -216,8 +202,6 @@ pub(crate) struct SharedRun {
     pub(crate) fill: Option<Rc<Fill>>,
     /// What the reply comes to, if its statement is mirrored.
     sum: Option<Summer>,
-    /// It may take long: others that ask the same wait for its end.
-    pub(crate) counted: Option<CountedRun>,
     strays: Rc<Strays>,
 }
 
