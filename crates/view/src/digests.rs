@@ -67,6 +67,9 @@ pub struct Figures {
     pub waited_most: Duration,
     /// Of these, answered with the reply to another client's run.
     pub shared: u64,
+    /// What they have cost the server: of a run that several have shared, each is charged its part.
+    #[serde(default)]
+    pub charged: Duration,
 }
 
 /// What one statement has cost.
@@ -76,6 +79,8 @@ pub struct Cost {
     pub rows: u64,
     pub affected: u64,
     pub run: Duration,
+    /// How many have shared the run; 0: nothing has run for it.
+    pub sharers: u32,
     pub waited: Duration,
 }
 
@@ -212,6 +217,11 @@ impl Figures {
         self.rows += cost.rows;
         self.affected += cost.affected;
         self.run.add(cost.run);
+        self.charged += match cost.sharers {
+            0 => Duration::ZERO,
+            1 => cost.run,
+            sharers => cost.run / sharers,
+        };
         self.waited += cost.waited;
         self.waited_most = self.waited_most.max(cost.waited);
     }
@@ -224,6 +234,7 @@ impl Figures {
         self.waited += other.waited;
         self.waited_most = self.waited_most.max(other.waited_most);
         self.shared += other.shared;
+        self.charged += other.charged;
     }
 }
 
@@ -311,7 +322,7 @@ mod tests {
     }
 
     fn cost() -> Cost {
-        Cost { rows: 2, run: Duration::from_micros(100), ..Cost::default() }
+        Cost { rows: 2, run: Duration::from_micros(100), sharers: 1, ..Cost::default() }
     }
 
     #[test]

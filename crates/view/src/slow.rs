@@ -25,6 +25,8 @@ pub struct SlowEntry {
     /// The number of the error that it has ended in, if it has.
     pub error: Option<u16>,
     pub backend: SlowBackend,
+    /// How many clients have got the reply to its run: a part of the server's time is its own.
+    pub sharers: u32,
     pub why: Why,
     pub text: LoggedText,
     pub literals: Literals,
@@ -92,7 +94,7 @@ impl LogEntry for SlowEntry {
              # Thread_id: {client}  Schema: {}  QC_hit: No\n\
              # Query_time: {}  Lock_time: 0.000000  Rows_sent: {rows}  Rows_examined: 0\n\
              # Rows_affected: {affected}  Queued_time: {}  Setup_time: {}  Server_time: {}  Writing_time: {}  \
-             Server: {}  Backend_id: {}  Last_errno: {}  Sampled: {}{}",
+             Server: {}  Backend_id: {}  Last_errno: {}  Sampled: {}{}{}",
             calendar::short(at),
             schema.as_deref().unwrap_or_default(),
             seconds(parts.sum()),
@@ -104,6 +106,10 @@ impl LogEntry for SlowEntry {
             self.backend.id.map_or_else(|| NONE.to_owned(), |id| id.to_string()),
             self.error.unwrap_or_default(),
             if self.why == Why::Sampled { "Yes" } else { "No" },
+            match self.sharers {
+                0 | 1 => String::new(),
+                sharers => format!("  Shared_by: {sharers}"),
+            },
             if lost > 0 { format!("  Lost_before: {lost}") } else { String::new() },
         );
         if let Some(schema) = &schema {
@@ -175,6 +181,7 @@ mod tests {
             affected: 0,
             error: None,
             backend: SlowBackend { server: "db1".to_owned(), id: Some(77) },
+            sharers: 1,
             why: Why::Slow,
             text,
             literals: Literals::Show,
@@ -201,6 +208,8 @@ mod tests {
              SET timestamp=1795716400;\n\
              SELECT SLEEP(2);\n"
         );
+        let shared = SlowEntry { sharers: 512, ..entry("SELECT SLEEP(2)") };
+        assert!(put(&shared, 0).contains("Sampled: No  Shared_by: 512\n"));
         let odd = SlowEntry {
             user: String::new(),
             address: None,

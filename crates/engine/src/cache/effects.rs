@@ -74,19 +74,11 @@ impl Effects {
             b"LOAD" => return loads(tokens, schema, links),
             b"SELECT" | b"VALUES" | b"TABLE" | b"DO" | b"SHOW" | b"DESCRIBE" | b"DESC"
             | b"HELP" | b"WITH" | b"CHECKSUM" => {
-                return match links {
-                    // What only reads may read a view, whose routines write.
-                    _ if is(&["NEXTVAL", "SETVAL", "NEXT", "LASTVAL"]) => {
-                        Self::Everything { defines: false }
-                    }
-                    _ if &*first == b"WITH" && is(&["INSERT", "UPDATE", "DELETE", "REPLACE"]) => {
-                        Self::Everything { defines: false }
-                    }
-                    Some(links) if links.reads_may_write(tokens) => {
-                        Self::Everything { defines: false }
-                    }
-                    _ => Self::Nothing,
-                };
+                // What only reads may read a view, whose routines write.
+                let writes = is(&["NEXTVAL", "SETVAL", "NEXT", "LASTVAL"])
+                    || &*first == b"WITH" && is(&["INSERT", "UPDATE", "DELETE", "REPLACE"])
+                    || links.is_some_and(|links| links.reads_may_write(tokens));
+                return if writes { Self::Everything { defines: false } } else { Self::Nothing };
             }
             b"EXPLAIN" if !is(&["ANALYZE"]) => return Self::Nothing,
             b"BEGIN" | b"START" | b"COMMIT" | b"ROLLBACK" | b"SAVEPOINT" | b"RELEASE" | b"USE"

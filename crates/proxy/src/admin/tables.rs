@@ -258,6 +258,7 @@ pub(super) static SHOWN: [Shown; 28] = [
             real("waited_ms"),
             real("waited_most_ms"),
             count("shared"),
+            real("charged_ms"),
         ],
         narrow: &[
             cut("text", 46),
@@ -687,6 +688,7 @@ fn all_digests(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
             millis(figures.waited).into(),
             millis(figures.waited_most).into(),
             figures.shared.into(),
+            millis(figures.charged).into(),
         ]);
     }
     // The costliest first, as one wants to see them.

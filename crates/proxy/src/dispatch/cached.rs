@@ -26,11 +26,12 @@ use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::notes;
 use crate::dispatch::shared_reads;
-use crate::dispatch::shared_run::{REPLY_MAX, Sharing};
+use crate::dispatch::shared_run::Sharing;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 
-/// The longest reply that a rule may have kept.
+/// The longest reply that is kept, and the longest that a rule may have kept.
+const SMALL_MAX: usize = 256 << 10;
 pub(crate) const LARGE_MAX: usize = 8 << 20;
 
 /// What becomes of a command.
@@ -149,7 +150,7 @@ fn look(
         hash,
         number: worker.sharing.next_number(),
         asked: store::asked(client, command, members.id).ok_or(WhyNot::Unfit)?,
-        most: if cache.is_large { LARGE_MAX } else { REPLY_MAX },
+        most: if cache.is_large { LARGE_MAX } else { SMALL_MAX },
         places,
         generations: Arc::clone(&members.generations),
         since,

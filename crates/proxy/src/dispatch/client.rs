@@ -35,7 +35,7 @@ use crate::dispatch::ruled::standing::{CameBy, KnownView};
 use crate::dispatch::states::{ClientState, Counted};
 use crate::pool::keys::KeyId;
 use crate::records::{LoggedClient, SlowClient};
-use crate::worker::outbox::Outbox;
+use crate::worker::outbox::{Outbox, SharedBytes};
 use crate::worker::seldom::Seldom;
 
 /// A client that has logged in.
@@ -284,6 +284,16 @@ impl Client {
                 self.close();
                 true
             }
+        }
+    }
+
+    /// Writes what others are written as well.
+    pub(crate) fn write_shared(&self, bytes: &Rc<SharedBytes>) {
+        match self.outbox.send_shared(&self.stream, bytes) {
+            Ok(true) => {}
+            Ok(false) => self.wake(),
+            // The client's task sees the same error and ends.
+            Err(_) => self.close(),
         }
     }
 

@@ -22,6 +22,7 @@ use wire::rows;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::shared_run::{SharedRun, Sharing};
+use crate::worker::outbox::SharedBytes;
 
 /// One command that was sent, whose reply has not ended.
 pub(crate) struct InFlight {
@@ -56,6 +57,8 @@ pub(crate) struct InFlight {
     pub(crate) farewell: Option<u8>,
     /// What answers a question of Flifo's own.
     pub(crate) said: Said,
+    /// How many clients get its reply.
+    pub(crate) sharers: u32,
     /// The error that it has ended in, as a packet.
     pub(crate) failure: Option<Box<[u8]>>,
     pub(crate) since: Instant,
@@ -130,6 +133,7 @@ impl InFlight {
             refused: None,
             farewell: None,
             said: Said::Nothing,
+            sharers: 1,
             failure: None,
             since: crate::worker::clock::now(),
         }
@@ -230,7 +234,7 @@ impl InFlight {
 pub(crate) struct Settled {
     pub(crate) client: Rc<Client>,
     /// What another client has been written before, whose run this reply is to.
-    pub(crate) head: Option<Rc<[u8]>>,
+    pub(crate) head: Option<Rc<SharedBytes>>,
     /// Where the bytes stand in the buffer.
     pub(crate) tail: Range<usize>,
     pub(crate) then: AfterReply,

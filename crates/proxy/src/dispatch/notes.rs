@@ -76,6 +76,7 @@ pub(crate) fn see_end(
             server: worker.at(backend.server).server.name.clone(),
             id: Some(backend.thread_id),
         },
+        sharers: flight.sharers,
     };
     finish(worker, client, noted, end, Some(flight.since));
 }

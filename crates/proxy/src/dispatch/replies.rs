@@ -82,7 +82,7 @@ pub(crate) fn read(worker: &Rc<Worker>, backend: &Rc<Backend>) -> bool {
     backend.uncork();
     for Settled { client, head, tail, then } in settled.drain(..) {
         if let Some(head) = head {
-            client.write(&head);
+            client.write_shared(&head);
         }
         if then == AfterReply::More {
             client.write(&buffer[tail]);

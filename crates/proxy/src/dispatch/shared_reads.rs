@@ -40,9 +40,6 @@ use crate::dispatch::worker::Worker;
 /// A longer statement is not compared with others.
 const PACKET_MAX: usize = 64 << 10;
 
-/// Copies of one reply that may be kept for clients that do not read them at once.
-const COPIES_MAX: usize = 64 << 20;
-
 /// A statement that merely reads waits in the queue of a key: those that ask the same stand together from now on. Whether
 /// they may share a run is looked at when it begins, so that one that nothing equals pays for its hash alone.
 pub(crate) fn join(worker: &Worker, client: &Client) {
@@ -373,26 +370,26 @@ pub(crate) fn follower(worker: &Worker, client: u32, run: u64) -> Option<Rc<Clie
 pub(crate) fn deliver(
     worker: &Rc<Worker>,
     backend: &Backend,
-    flight: &InFlight,
+    flight: &mut InFlight,
     mut run: Box<SharedRun>,
     tail: &Range<usize>,
     took: Duration,
     settled: &mut Vec<Settled>,
 ) {
     let head = run.take_reply();
-    let end = match end(flight, &run, &head) {
-        Ok(end) => end,
-        Err(why) => return run.cut_out(why),
-    };
-    keeping::keep(worker, backend, &run, &head, &end);
-    let most = COPIES_MAX / (head.len() + tail.len()).max(1);
-    let mut followers = run.take_followers();
-    if followers.len() > most {
-        run.leave(followers.drain(most..), CutOut::Again);
+    if let Err(why) = end(flight, &run, &head) {
+        return run.cut_out(why);
     }
-    let head: Option<Rc<[u8]>> = (!head.is_empty()).then(|| head.into());
-    for id in followers {
-        let Some(client) = follower(worker, id, run.number) else { continue };
+    let followers = run.take_followers();
+    let followers: Vec<_> =
+        followers.into_iter().filter_map(|id| follower(worker, id, run.number)).collect();
+    flight.sharers = u32::try_from(followers.len()).unwrap_or(u32::MAX - 1) + 1;
+    let flight = &*flight;
+    let Ok(end) = end(flight, &run, &head) else { return };
+    keeping::keep(worker, backend, &run, &head, &end);
+    let shares = !head.is_empty() && !followers.is_empty();
+    let head = shares.then(|| Rc::new(head));
+    for client in followers {
         let Some(command) = client.take_command() else { continue };
         let then = answer(worker, backend, flight, &client, command, &end, took);
         settled.push(Settled { client, head: head.clone(), tail: tail.clone(), then });

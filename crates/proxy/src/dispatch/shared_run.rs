@@ -17,6 +17,7 @@ use wire::response::{OkPacket, Status};
 
 use crate::config::Plan;
 use crate::dispatch::cached::kept::Fill;
+use crate::worker::outbox::SharedBytes;
 
 /// What a command is to those that ask the same.
 #[derive(Debug, Default)]
@@ -47,7 +48,7 @@ impl Sharing {
     pub(crate) fn part(&mut self) {
         match self {
             Self::Leads(run) if run.sum.is_some() => {
-                run.reply = Vec::new();
+                run.reply.clear();
                 run.cut_out(CutOut::Again);
             }
             _ => *self = Self::Alone,
@@ -63,6 +64,8 @@ pub(crate) struct SharedReads {
     pub(crate) kinds: RefCell<Kinds>,
     /// By client.
     pub(crate) crowds: Rc<RefCell<Crowds<u32>>>,
+    /// Bytes of replies that are kept for clients until these have taken them.
+    pub(crate) held: Rc<Cell<usize>>,
     /// Reads are shared by some of its clients.
     is_used: Cell<bool>,
     strays: Rc<Strays>,
@@ -111,7 +114,8 @@ impl SharedReads {
     /// A run whose reply these clients get as well.
     pub(crate) fn run(&self, number: u64, followers: Vec<u32>) -> Box<SharedRun> {
         let strays = Rc::clone(&self.strays);
-        let (reply, status, fill, sum) = (Vec::new(), None, None, None);
+        let (status, fill, sum) = (None, None, None);
+        let reply = SharedBytes::new(&self.held);
         Box::new(SharedRun { number, followers, reply, status, fill, sum, strays })
     }
 
@@ -195,7 +199,7 @@ pub(crate) struct SharedRun {
     pub(crate) number: u64,
     followers: Vec<u32>,
     /// What its leader has been written of the reply.
-    reply: Vec<u8>,
+    reply: SharedBytes,
     /// What the end of the rows says, if that leaves nothing to be learnt of.
     status: Option<Status>,
     /// What is kept of its reply, for those that come later.
@@ -206,7 +210,10 @@ pub(crate) struct SharedRun {
 }
 
 /// A longer reply is its leader's alone.
-pub(crate) const REPLY_MAX: usize = 256 << 10;
+pub(crate) const REPLY_MAX: usize = 16 << 20;
+
+/// No more is kept of replies, by all runs of a worker together, until clients have taken them.
+const HELD_MAX: usize = 64 << 20;
 
 impl SharedRun {
     /// Its leader is written this part of the reply.
@@ -218,11 +225,12 @@ impl SharedRun {
             return;
         }
         let most = self.fill.as_ref().map_or(REPLY_MAX, |fill| fill.reply_max());
-        if self.reply.len() + bytes.len() > most {
-            self.reply = Vec::new();
+        let is_too_much = self.reply.held() + bytes.len() > HELD_MAX;
+        if self.reply.len() + bytes.len() > most || is_too_much {
+            self.reply.clear();
             return self.cut_out(CutOut::TooLarge);
         }
-        self.reply.extend_from_slice(bytes);
+        self.reply.push(bytes);
     }
 
     /// The packet that ends the rows.
@@ -251,8 +259,9 @@ impl SharedRun {
     }
 
     /// What its leader has been written before the end.
-    pub(crate) fn take_reply(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.reply)
+    pub(crate) fn take_reply(&mut self) -> SharedBytes {
+        let none = self.reply.none();
+        std::mem::replace(&mut self.reply, none)
     }
 
     /// Its followers, which get the reply now.

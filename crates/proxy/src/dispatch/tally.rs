@@ -101,7 +101,8 @@ impl Tally {
         };
         let (failed, affected) = (flight.failed, flight.affected);
         if let Some(digests) = &mut *self.digests.borrow_mut() {
-            let cost = Cost { failed, rows, affected, run, waited };
+            let sharers = flight.sharers;
+            let cost = Cost { failed, rows, affected, run, sharers, waited };
             digests.add(begun.place, &cost);
         }
         Some(waited)
@@ -119,7 +120,8 @@ impl Tally {
         self.rows.set(self.rows.get() + rows);
         if let (Some(begun), Some(digests)) = (command.begun, &mut *self.digests.borrow_mut()) {
             let (run, waited) = (Duration::ZERO, Duration::ZERO);
-            digests.add(begun.place, &Cost { failed: false, rows, affected: 0, run, waited });
+            let cost = Cost { failed: false, rows, affected: 0, run, sharers: 0, waited };
+            digests.add(begun.place, &cost);
         }
     }
 

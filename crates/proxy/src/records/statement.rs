@@ -131,6 +131,8 @@ pub(crate) struct StatementEnd {
     pub(crate) affected: u64,
     pub(crate) error: Option<u16>,
     pub(crate) backend: SlowBackend,
+    /// How many clients have got the reply to its run.
+    pub(crate) sharers: u32,
 }
 
 impl Noted {
@@ -209,7 +211,7 @@ impl Ended {
         let is_slow = rule.threshold.is_some_and(|threshold| parts.sum() >= threshold);
         let Some(why) = is_slow.then_some(Why::Slow).or(picked) else { return };
         let SlowClient { id, user, address, schema } = client();
-        let StatementEnd { rows, affected, error, backend } = end;
+        let StatementEnd { rows, affected, error, backend, sharers } = end;
         let literals = rule.literals;
         let client = id;
         let entry = SlowEntry {
@@ -222,6 +224,7 @@ impl Ended {
             affected,
             error,
             backend,
+            sharers,
             why,
             text,
             literals,

@@ -5,18 +5,89 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::ops::Deref;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use backend::Stream;
 
-#[derive(Debug, Default)]
+use crate::worker::seldom::Seldom;
+
+#[derive(Default)]
 pub(crate) struct Outbox {
+    /// What several sockets are sent, and this one has not taken yet. It goes before the bytes.
+    shared: Seldom<SharedRest>,
     bytes: RefCell<Vec<u8>>,
     corked: Cell<bool>,
     /// When the socket last took something, or nothing was left for it.
     moved: Cell<Option<Instant>>,
 }
+
+/// Bytes that several sockets are sent when all of them are there. There is one copy of them, however many sockets have
+/// not taken them yet.
+#[derive(Debug)]
+pub(crate) struct SharedBytes {
+    bytes: Vec<u8>,
+    /// How many such bytes a worker holds.
+    held: Rc<Cell<usize>>,
+}
+
+impl SharedBytes {
+    /// None yet.
+    pub(crate) fn new(held: &Rc<Cell<usize>>) -> Self {
+        Self { bytes: Vec::new(), held: Rc::clone(held) }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.held.set(self.held.get() + bytes.len());
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// How many the worker holds.
+    pub(crate) fn held(&self) -> usize {
+        self.held.get()
+    }
+
+    /// None, of the same worker.
+    pub(crate) fn none(&self) -> Self {
+        Self::new(&self.held)
+    }
+
+    /// They are not wanted any more.
+    pub(crate) fn clear(&mut self) {
+        *self = self.none();
+    }
+}
+
+impl Deref for SharedBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for SharedBytes {
+    fn drop(&mut self) {
+        self.held.set(self.held.get().saturating_sub(self.bytes.len()));
+    }
+}
+
+struct SharedRest {
+    of: Rc<SharedBytes>,
+    /// So many were taken.
+    at: usize,
+}
+
+impl SharedRest {
+    fn rest(&self) -> &[u8] {
+        self.of.bytes.get(self.at..).unwrap_or_default()
+    }
+}
+
+/// A shorter rest is copied.
+const SHARED_MIN: usize = 16 << 10;
 
 thread_local! {
     /// Memory of outboxes that are empty now, for the next that is corked: several messages go in one write again and
@@ -30,16 +101,18 @@ const SPARE_CAPACITY: usize = 16 << 10;
 
 impl Outbox {
     pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.borrow().is_empty()
+        self.bytes.borrow().is_empty() && !self.shared.is_some()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.bytes.borrow().len()
+        let shared = self.shared.with(|shared| shared.rest().len()).unwrap_or_default();
+        self.bytes.borrow().len() + shared
     }
 
     /// Forgets what is left.
     pub(crate) fn clear(&self) {
         self.bytes.take();
+        self.shared.take();
     }
 
     /// Whether the socket, or what encrypts for it, still has something to take.
@@ -56,7 +129,8 @@ impl Outbox {
     pub(crate) fn send(&self, stream: &Stream, bytes: &[u8]) -> io::Result<bool> {
         let mut kept = self.bytes.borrow_mut();
         let mut at = 0;
-        if kept.is_empty() && !self.corked.get() {
+        let is_behind = self.shared.is_some();
+        if kept.is_empty() && !self.corked.get() && !is_behind {
             while at < bytes.len() {
                 match stream.try_write(&bytes[at..]) {
                     Ok(written) => at += written,
@@ -65,11 +139,33 @@ impl Outbox {
                 }
             }
         }
-        if kept.is_empty() && at < bytes.len() {
+        if kept.is_empty() && at < bytes.len() && !is_behind {
             self.moved.set(Some(crate::worker::clock::now()));
         }
         kept.extend_from_slice(&bytes[at..]);
-        Ok(kept.is_empty() && !stream.wants_flush())
+        Ok(kept.is_empty() && !is_behind && !stream.wants_flush())
+    }
+
+    /// The same of bytes that others are sent as well: what the socket does not take is not copied, unless it is short.
+    pub(crate) fn send_shared(&self, stream: &Stream, of: &Rc<SharedBytes>) -> io::Result<bool> {
+        if self.corked.get() || !self.is_empty() {
+            return self.send(stream, &of.bytes);
+        }
+        let mut rest = SharedRest { of: Rc::clone(of), at: 0 };
+        while !rest.rest().is_empty() {
+            match stream.try_write(rest.rest()) {
+                Ok(written) => rest.at += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        match rest.rest().len() {
+            0 => return Ok(!stream.wants_flush()),
+            1..SHARED_MIN => self.bytes.borrow_mut().extend_from_slice(rest.rest()),
+            _ => self.shared.set(Some(rest)),
+        }
+        self.moved.set(Some(crate::worker::clock::now()));
+        Ok(false)
     }
 
     /// Keeps what is sent from now on, so that several messages go in one write. Only within a iteration of the loop.
@@ -103,13 +199,26 @@ impl Outbox {
     ) -> Poll<io::Result<()>> {
         let mut kept = self.bytes.borrow_mut();
         loop {
-            let done = if kept.is_empty() {
+            let shared = self.shared.with(|shared| {
+                let written = stream.try_write(shared.rest());
+                written.map(|written| {
+                    shared.at += written;
+                    shared.rest().is_empty()
+                })
+            });
+            let done = if let Some(shared) = shared {
+                shared.map(|is_taken| {
+                    if is_taken {
+                        self.shared.take();
+                    }
+                })
+            } else if kept.is_empty() {
                 stream.try_flush()
             } else {
                 stream.try_write(&kept).map(|written| drop(kept.drain(..written)))
             };
             match done {
-                Ok(()) if kept.is_empty() && !stream.wants_flush() => {
+                Ok(()) if kept.is_empty() && !self.shared.is_some() && !stream.wants_flush() => {
                     *kept = Vec::new();
                     return Poll::Ready(Ok(()));
                 }

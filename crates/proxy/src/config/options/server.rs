@@ -187,8 +187,9 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   older than its own request, and each reads what it has written. Only statements \
                   outside of transactions are shared, with built-in functions and views whose \
                   values do not depend on the client or the moment (so `server.read_definitions` \
-                  must be on), and replies of up to 256 KiB. \
-                  While no statement waits, nothing is looked up. `users.share_reads` and \
+                  must be on), and replies of up to 16 MiB. While \
+                  slots are free, only reads that take long wait for equal ones that run, in a \
+                  crowd. `users.share_reads` and \
                   `classes.share_reads` say otherwise for some.",
             elsewhere: &[("Vitess", "enable-consolidator")],
             since: FIRST,
