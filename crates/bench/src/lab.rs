@@ -13,6 +13,7 @@ mod ladder;
 mod limit;
 mod pagefaults;
 mod report;
+mod sharing;
 mod starvation;
 mod undo;
 mod ways;
@@ -28,6 +29,7 @@ use self::ladder::Ladder;
 use self::limit::AutoLimit;
 pub use self::pagefaults::{PageFaults, PageFaultsTreatment};
 pub use self::report::{json, page, text};
+use self::sharing::SharedReads;
 use self::starvation::Starvation;
 pub use self::undo::Undo;
 
@@ -46,6 +48,7 @@ pub fn all(options: &LabOptions) -> Vec<Box<dyn Entry>> {
         Box::new(Checks::default()),
         Box::new(Starvation::new(options)),
         Box::new(Ladder::new(options)),
+        Box::new(SharedReads::new(options)),
     ]
 }
 

@@ -19,6 +19,7 @@ use super::ways::{self, FlifoSetup, Limit, Load, Sharing, Turn, Way};
 use crate::interrupt::Interrupted;
 use crate::private_server::PrivateServer;
 use crate::programs::HAPROXY;
+use crate::workloads::random::Distribution;
 use crate::workloads::tables::Extent;
 use crate::workloads::{Shape, Workload};
 
@@ -241,6 +242,7 @@ impl Flifo {
             clients: SEARCHING,
             warm_up: Duration::ZERO,
             length: self.search,
+            distribution: Distribution::Uniform,
             seed: 0,
         };
         way.turn(load, &lab.interrupt).context("while it looks for its limit").map(|_| ())
@@ -258,6 +260,7 @@ impl Flifo {
                         clients,
                         warm_up: WARM_UP,
                         length: self.server_turn,
+                        distribution: Distribution::Uniform,
                         seed: u64::from(round) + 1,
                     };
                     let route = *route;

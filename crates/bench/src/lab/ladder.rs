@@ -14,6 +14,7 @@ use super::experiment::{About, Experiment, Finding, Lab, LabOptions};
 use super::undo::Undo;
 use super::ways::{self, Door, FlifoSetup, Limit, Load, Sharing, Turn, Way};
 use crate::private_server::PrivateServer;
+use crate::workloads::random::Distribution;
 use crate::workloads::tables::Extent;
 use crate::workloads::{Shape, Workload};
 
@@ -131,6 +132,7 @@ impl Experiment for Ladder {
                     clients: self.clients,
                     warm_up: WARM_UP,
                     length: self.turn,
+                    distribution: Distribution::Uniform,
                     seed: u64::from(round) + 1,
                 };
                 let turn = way.turn(load, &lab.interrupt)?;

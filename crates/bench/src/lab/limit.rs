@@ -21,6 +21,7 @@ use super::experiment::{About, Experiment, Finding, Lab, LabOptions};
 use super::undo::Undo;
 use super::ways::{self, FlifoSetup, Limit, Load, Log, Sharing, Way};
 use crate::private_server::PrivateServer;
+use crate::workloads::random::Distribution;
 use crate::workloads::tables::Extent;
 use crate::workloads::{Shape, Workload};
 
@@ -192,7 +193,8 @@ impl AutoLimit {
         let workload = stage.workloads.iter().find(|(its, _)| *its == sort);
         let (_, workload) = workload.expect("there is one for each sort");
         let seed = u64::from(round) + 1;
-        Load { workload, extent: LARGE, clients: self.clients, warm_up, length, seed }
+        let (clients, distribution) = (self.clients, Distribution::Uniform);
+        Load { workload, extent: LARGE, clients, warm_up, length, distribution, seed }
     }
 }
 

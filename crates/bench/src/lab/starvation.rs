@@ -17,6 +17,7 @@ use super::experiment::{About, Experiment, Finding, Lab, LabOptions};
 use super::undo::Undo;
 use super::ways::{self, FlifoSetup, Limit, Load, Sharing, Turn, Way};
 use crate::private_server::PrivateServer;
+use crate::workloads::random::Distribution;
 use crate::workloads::tables::Extent;
 use crate::workloads::{Shape, Workload};
 
@@ -172,6 +173,7 @@ impl Experiment for Starvation {
                     clients: self.clients,
                     warm_up: WARM_UP,
                     length: self.turn,
+                    distribution: Distribution::Uniform,
                     seed: u64::from(round) + 1,
                 };
                 let has_settled = remedy != Remedy::Auto || self.settle(&way, load, lab)?;

@@ -52,8 +52,9 @@ pub(super) struct FlifoSetup {
     pub(super) log: Log,
     pub(super) workers: u32,
     pub(super) server: Door,
-    /// The word of the configuration.
+    /// The words of the configuration.
     pub(super) placement: &'static str,
+    pub(super) share_reads: &'static str,
 }
 
 /// Where Flifo finds the server.
@@ -91,6 +92,7 @@ pub(super) struct Load<'a> {
     pub(super) clients: u32,
     pub(super) warm_up: Duration,
     pub(super) length: Duration,
+    pub(super) distribution: Distribution,
     pub(super) seed: u64,
 }
 
@@ -99,6 +101,8 @@ pub(super) struct Load<'a> {
 pub(super) struct Turn {
     /// Statements a second.
     pub(super) rate: f64,
+    /// Statements of the whole turn, warm-up and end as well.
+    pub(super) answered: u64,
     /// Of transactions.
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
@@ -207,6 +211,7 @@ impl Way {
         let (some, all) = (recorder.statements as f64, recorder.all_statements as f64);
         Ok(Turn {
             rate: some / outcome.length.as_secs_f64(),
+            answered: recorder.all_statements,
             p50_ms: ms(recorder.latency.quantile(0.5)),
             p99_ms: ms(recorder.latency.quantile(0.99)),
             jain: recorder.fairness().jain,
@@ -261,7 +266,7 @@ impl Way {
             threads: 1,
             tables: load.extent.tables,
             rows: load.extent.rows,
-            distribution: Distribution::Uniform,
+            distribution: load.distribution,
             seed: load.seed,
             ramp: Duration::ZERO,
             warm_up: load.warm_up,
@@ -281,6 +286,7 @@ impl FlifoSetup {
         workers: 1,
         server: Door::Socket,
         placement: "off",
+        share_reads: "off",
     };
 
     /// Where a Flifo of this name writes down what it changes of the machine.
@@ -300,12 +306,13 @@ impl FlifoSetup {
         };
         let mut text = format!(
             "listen = [\"127.0.0.1:{port}\"]\nworkers = {}\n\n[server]\naddress = {address:?}\n\
-             limit = {limit}\nconnections_max = {}\npipeline = {}\n\n\
+             limit = {limit}\nconnections_max = {}\npipeline = {}\nshare_reads = {:?}\n\n\
              [limits]\nwait = \"none\"\n\n\
              [placement]\npolicy = {:?}\nstate_file = {:?}\n\n",
             self.workers,
             self.connections_max,
             self.pipeline,
+            self.share_reads,
             self.placement,
             Self::state_file(name, server)
         );

@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use bench::interrupt::Interrupt;
-use bench::lab::{self, Entry, Lab, PageFaults, PageFaultsTreatment};
+use bench::lab::{self, Entry, Lab, LabOptions, PageFaults, PageFaultsTreatment};
 use bench::page;
 use testkit::overdue;
 use testkit::simulated::Simulated;
@@ -91,6 +92,36 @@ fn page_faults_return_with_a_fixed_threshold_and_are_drawn_beside_the_seed() {
     screenshot(&path, "lab-light.png", "1");
     screenshot(&path, "lab-dark.png", "0");
     print(&path, "lab.pdf");
+}
+
+/// What `lab sharing` finds on a real server, in a hurry: how often it runs what all clients ask, not how fast.
+#[test]
+fn a_stampede_is_run_less_often_than_it_is_answered_only_if_it_is_shared() {
+    // Four times as many as there are slots.
+    let clients = 16 * thread::available_parallelism().map_or(1, usize::from) as u32;
+    let length = Some(Duration::from_secs(1));
+    let options = LabOptions { rounds: Some(1), length, clients: vec![clients] };
+    let experiment = lab::find("sharing", &options).expect("is there");
+    let flifo = testkit::flifo::program().into();
+    let only = Some("asked by all".to_owned());
+    let finding =
+        experiment.run(&Lab { interrupt: Interrupt::never(), flifo, only }).expect("runs");
+    let runs = |way: &str| -> f64 {
+        let is_it = |row: &&Vec<String>| row[0] == "the same sum, asked by all" && row[2] == way;
+        let row = finding.table.rows.iter().find(is_it).expect("was measured");
+        row[6].parse().expect("is a number")
+    };
+    for way in ["direct", "Flifo, not shared"] {
+        assert!(runs(way) >= 1.0, "{way}: {}", runs(way));
+    }
+    let shared = runs("Flifo, shared");
+    assert!(shared < 1.0, "{shared}");
+
+    let path = write("lab-sharing", &lab::page(&[(experiment.about(), finding)]));
+    let dom = dom(&path);
+    assert_eq!(count(&dom, "class=\"chart dots\""), 2);
+    assert_eq!(count(&dom, "<g class=\"point "), 2 * 4);
+    screenshot(&path, "lab-sharing.png", "1");
 }
 
 /// The page as the browser understood it. Fails if it complained.

@@ -501,6 +501,7 @@ mod tests {
     fn server(part: Part, route: Route, clients: u32, rate: f64) -> Sample {
         let turn = Turn {
             rate,
+            answered: 1000,
             p50_ms: 3.0,
             p99_ms: 5.0,
             jain: 0.99,

@@ -167,6 +167,7 @@ mod tests {
     fn sample(step: Step, rate: f64) -> Sample {
         let turn = Turn {
             rate,
+            answered: 1000,
             p50_ms: 1.0,
             p99_ms: 4.0,
             jain: 1.0,

@@ -207,6 +207,7 @@ mod tests {
     fn sample(remedy: Remedy, rate: f64) -> Sample {
         let turn = Turn {
             rate,
+            answered: 1000,
             p50_ms: 1.0,
             p99_ms: 4.0,
             jain: 1.0,
