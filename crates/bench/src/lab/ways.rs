@@ -138,7 +138,7 @@ impl Way {
         write(&path, &setup.configuration(name, port, server))?;
         let mut command = Command::new(&lab.flifo);
         command.args(["run", "--config"]).arg(path);
-        // A private Flifo serves only the load, whoever starts it.
+        // What is measured may run as root, beside a private server of the same user.
         command.env("FLIFO_ALLOW_PRIVILEGED_USER", "1");
         Self::proxied(name, server, port, command, lab)
     }

@@ -266,9 +266,9 @@ const EXPLANATION: [&str; 3] = [
      together: the more clients wait, the more each run answers.",
     "Where a slot is free, a statement begins at once. It never stands beside an equal one, and as many slots as there \
      are would run the same read at the same time. Therefore a read that takes long waits although slots are free, if \
-     two equal ones run already: those who come meanwhile form a crowd, and when one of the two ends, the crowd goes to \
-     the queue as a whole and has one run. So a stampede costs about three runs, whatever the number of slots: two for \
-     the first two, one for the crowd. A short read does not wait like that: it would wait for about as long as it runs.",
+     two equal ones run already: later ones form a crowd, and when one of the two ends, the crowd goes to the queue as a \
+     whole and has one run. So a stampede costs about three runs, whatever the number of slots: two for the first two, \
+     one for the crowd. A short read does not wait like that: it would wait for about as long as it runs.",
     "Sharing gains nothing where equal statements do not wait at the same time: with few clients, with single rows that \
      are all asked for alike, and for short reads with more slots than clients. It is not tried in transactions, for \
      writes and locking reads, and where the value may differ by client or moment (random numbers, clocks, user \
