@@ -37,6 +37,9 @@ pub(crate) struct Extent {
     /// Drivers' suites.
     #[arg(long, value_delimiter = ',', default_value = "go,mysql2")]
     suites: Vec<Suite>,
+    /// Workloads; all of sysbench's, if none is named.
+    #[arg(long, value_delimiter = ',')]
+    workloads: Vec<String>,
     /// Where the servers are built, and are found by the next run. By default a temporary folder that is removed.
     #[arg(long, value_name = "FOLDER")]
     builds: Option<PathBuf>,
@@ -174,8 +177,11 @@ fn workloads(
     interrupt: &Interrupt,
 ) -> Result<Vec<String>> {
     let (mut faults, mut rows) = (Vec::new(), Vec::new());
-    let table = Table { bench: &flifo.with_file_name("flifo-bench"), port: site.server.port };
-    for workload in OF_SYSBENCH {
+    let bench = &flifo.with_file_name("flifo-bench");
+    let table = Table { bench, port: site.server.port, pid: site.server.pid() };
+    let is_wanted =
+        |it: &&&str| extent.workloads.is_empty() || extent.workloads.iter().any(|one| one == **it);
+    for workload in OF_SYSBENCH.iter().filter(is_wanted).copied() {
         let mut row = vec![workload.to_owned()];
         for way in WAYS {
             eprintln!("{workload}: {}", way.name());
@@ -189,7 +195,7 @@ fn workloads(
                 interrupt,
             );
             match run {
-                Ok(rate) => row.push(format!("{rate:.0}")),
+                Ok(rate) => row.push(rate.to_string()),
                 Err(why) if why.is::<bench::interrupt::Interrupted>() => return Err(why),
                 Err(why) if way == Way::Direct => {
                     row.push(format!("not run by the server itself: {why:#}"));
@@ -215,17 +221,19 @@ fn workloads(
 /// One driver's suite, twice directly and once each other way.
 fn run_suite(suite: Suite, site: &Site<'_>, interrupt: &Interrupt) -> Result<Vec<String>> {
     eprintln!("{}: fetch, build", suite.name());
-    let ready = suite.prepare(interrupt)?;
-    let first = run_way(suite, &ready, site, Way::Direct, interrupt)?;
+    let mut ready = suite.prepare(interrupt)?;
+    let (first, stopping) = run_first(suite, &mut ready, site, interrupt)?;
     let mut unsteady: Vec<String> = Vec::new();
-    let again = run_way(suite, &ready, site, Way::Direct, interrupt)?;
+    let (again, _) = run_way(suite, &ready, site, Way::Direct, interrupt)?;
     let none = Explanations::default();
     let differ = compare::differences(suite.name(), "direct", &first, &again, &none);
     unsteady.extend(differ.into_iter().map(|it| it.test));
     let mut runs = vec![(Way::Direct, first)];
     let (mut faults, mut others) = (Vec::new(), Vec::new());
     for way in [Way::PassThrough, Way::Pooled] {
-        let results = run_way(suite, &ready, site, way, interrupt)?;
+        let (results, stopped) = run_way(suite, &ready, site, way, interrupt)?;
+        faults
+            .extend(stopped.map(|it| format!("{}, {}: {it} stops all", suite.name(), way.name())));
         let differ = compare::differences(suite.name(), way.name(), &runs[0].1, &results, &none);
         for it in differ.iter().filter(|it| !unsteady.contains(&it.test)) {
             let name = |it: Option<Outcome>| it.map_or("not run", Outcome::name);
@@ -246,18 +254,46 @@ fn run_suite(suite: Suite, site: &Site<'_>, interrupt: &Interrupt) -> Result<Vec
         }
         runs.push((way, results));
     }
-    print_suite(&ready.title, &runs, &unsteady, &[&faults[..], &others[..]].concat());
+    print_suite(&ready.title, &runs, &[&faults[..], &others[..]].concat());
+    for (why, tests) in [
+        ("Not twice alike directly, and not compared", &unsteady),
+        (
+            "Left out, because the suite ends with them where they fail, as they do directly",
+            &stopping,
+        ),
+    ] {
+        if !tests.is_empty() {
+            println!("{why}: {}.\n", tests.join(", "));
+        }
+    }
     Ok(faults)
+}
+
+/// Runs the suite directly, without the tests that stop it there. Returns what came of it, and these tests.
+fn run_first(
+    suite: Suite,
+    ready: &mut Ready,
+    site: &Site<'_>,
+    interrupt: &Interrupt,
+) -> Result<(Results, Vec<String>)> {
+    let mut stopping = Vec::new();
+    loop {
+        let (results, stopped) = run_way(suite, ready, site, Way::Direct, interrupt)?;
+        let Some(test) = stopped else { return Ok((results, stopping)) };
+        ensure!(!stopping.contains(&test), "{test} stops the suite although it is left out");
+        stopping.push(test);
+        ready.leave_out(&stopping);
+    }
 }
 
 /// Tests that are skipped, and why that is right.
 const EXPLAINED: &[(&str, &str, &str)] = &[(
     "go",
     "TestContextCancel",
-    "the driver leaves the statement to a connection that it closes; the test is skipped where the server has run it",
+    "Flifo kills the statement of a client that is gone; the test skips itself where it has not finished",
 )];
 
-fn print_suite(title: &str, runs: &[(Way, Results)], unsteady: &[String], differ: &[String]) {
+fn print_suite(title: &str, runs: &[(Way, Results)], differ: &[String]) {
     println!("| {title} | tests | passed | failed | skipped |\n|---|---|---|---|---|");
     for (way, results) in runs {
         let count = |outcome| results.values().filter(|it| **it == outcome).count();
@@ -266,21 +302,20 @@ fn print_suite(title: &str, runs: &[(Way, Results)], unsteady: &[String], differ
         println!("| {} | {} | {passed} | {failed} | {skipped} |", way.name(), results.len());
     }
     println!();
-    if !unsteady.is_empty() {
-        println!("Not twice alike directly, and not compared: {}\n", unsteady.join(", "));
-    }
     for told in differ {
         println!("* {told}");
     }
+    println!();
 }
 
+/// Returns what came of it, and the test that has stopped all, if one has.
 fn run_way(
     suite: Suite,
     ready: &Ready,
     site: &Site<'_>,
     way: Way,
     interrupt: &Interrupt,
-) -> Result<Results> {
+) -> Result<(Results, Option<String>)> {
     eprintln!("{}: {}", suite.name(), way.name());
     site.server.empty(suite.databases())?;
     let target = Target {
@@ -294,8 +329,38 @@ fn run_way(
     let log = ready.folder().join(format!("beyond-{}.log", way.name()));
     let mut results = Results::new();
     let read = |line: &str| suite.format().read(line, &mut results);
-    lines::follow(suite.name(), ready.command(&target), &log, interrupt, read)
+    let status = lines::follow(suite.name(), ready.command(&target), &log, interrupt, read)
         .with_context(|| format!("see {}", log.display()))?;
     ensure!(!results.is_empty(), "{} has run no test; see {}", suite.name(), log.display());
-    Ok(results)
+    if suite.is_complete(status) {
+        return Ok((results, None));
+    }
+    let said = fs::read_to_string(&log).unwrap_or_default();
+    let test = stopping_test(&said).with_context(|| {
+        format!("{} has stopped ({status}); see {}", suite.name(), log.display())
+    })?;
+    Ok((results, Some(test.to_owned())))
+}
+
+/// The test that a Go program has ended in by a panic: the first one of the stack that it has printed.
+fn stopping_test(said: &str) -> Option<&str> {
+    let (_, stack) = said.rsplit_once("\npanic: ")?;
+    let (_, rest) = stack.split_once("/mysql.Test")?;
+    let name = rest.split(|it: char| !it.is_alphanumeric() && it != '_').next()?;
+    let at = stack.len().checked_sub(rest.len() + "Test".len())?;
+    stack.get(at..at + "Test".len() + name.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_test_that_stops_a_suite_is_read_off_its_stack() {
+        let said = "=== RUN TestA\n err; panic recovered\npanic: test executed panic(nil)\n\ngoroutine 7:\n\
+            testing.tRunner.func1()\n\tt.go:1\ngithub.com/go-sql-driver/mysql.TestB_c.func1(0x1)\n\
+            github.com/go-sql-driver/mysql.runTests.func2\n";
+        assert_eq!(stopping_test(said), Some("TestB_c"));
+        assert_eq!(stopping_test("=== RUN TestA\n--- FAIL: TestA\n"), None);
+    }
 }

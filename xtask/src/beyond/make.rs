@@ -3,7 +3,9 @@
 //! Invariants: versions and checksums are pinned by files of the repository; nothing is written into the repository;
 //! what was started ends with its value.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +17,9 @@ use bench::private_server::free_port;
 use bench::process::Running;
 use bench::programs::Program;
 use clap::ValueEnum;
+use serde_json::{Value, json};
 use testkit::client::Client;
+use testkit::mysql::Mysql;
 
 use super::{PASSWORD, SCHEMAS, USERS};
 use crate::drivers::lines;
@@ -27,7 +31,7 @@ pub(crate) enum Make {
     Gms,
     /// github.com/dolthub/dolt.
     Dolt,
-    /// vitess.io/vitess: vtgate and tablets in one process (vtcombo), before a MariaDB that it starts.
+    /// vitess.io/vitess: vtgate and tablets in one process (vtcombo), before a MySQL.
     Vitess,
 }
 
@@ -36,7 +40,9 @@ pub(super) struct Standing {
     pub(super) port: u16,
     user: &'static str,
     password: &'static str,
-    _running: Running,
+    running: Running,
+    /// Has the data.
+    _beneath: Option<Mysql>,
     _folder: Folder,
 }
 
@@ -64,11 +70,15 @@ impl Make {
         match self {
             Self::Gms => &[("gms", ".")],
             Self::Dolt => &[("dolt", "github.com/dolthub/dolt/go/cmd/dolt")],
-            Self::Vitess => &[
-                ("mysqlctl", "vitess.io/vitess/go/cmd/mysqlctl"),
-                ("vtcombo", "vitess.io/vitess/go/cmd/vtcombo"),
-                ("vttestserver", "vitess.io/vitess/go/cmd/vttestserver"),
-            ],
+            Self::Vitess => &[("vtcombo", ".")],
+        }
+    }
+
+    /// What Go is told beside the package. Without its tag, Dolt wants the headers of ICU.
+    fn tags(self) -> &'static [&'static str] {
+        match self {
+            Self::Dolt => &["-tags", "gms_pure_go"],
+            Self::Gms | Self::Vitess => &[],
         }
     }
 
@@ -79,15 +89,9 @@ impl Make {
         fs::create_dir_all(&programs)
             .with_context(|| format!("cannot make {}", programs.display()))?;
         let ours = repository::root().join("xtask/beyond").join(self.name());
-        let settings = folder.join("config");
-        fs::create_dir_all(&settings)?;
         for entry in fs::read_dir(&ours).with_context(|| ours.display().to_string())? {
-            let (path, name) = entry.map(|it| (it.path(), it.file_name()))?;
-            // What is not Go's is what a server looks for in this folder.
-            let is_of_go =
-                path.extension().is_some_and(|it| ["go", "mod", "sum"].iter().any(|go| it == *go));
-            let to = if is_of_go { &folder } else { &settings };
-            fs::copy(&path, to.join(name))?;
+            let entry = entry?;
+            fs::copy(entry.path(), folder.join(entry.file_name()))?;
         }
         for (name, package) in self.packages() {
             let program = programs.join(name);
@@ -97,9 +101,9 @@ impl Make {
             eprintln!("{}: build {name} (this may take minutes)", self.name());
             let begun = Instant::now();
             let mut command = Command::new(GO.find()?);
-            command.args(["build", "-trimpath", "-o"]).arg(&program).arg(package);
-            command.current_dir(&folder);
-            lines::run("go build", command, interrupt)?;
+            command.args(["build", "-trimpath"]).args(self.tags());
+            command.arg("-o").arg(&program).arg(package).current_dir(&folder);
+            lines::run_within(BUILD_MAX, "go build", command, interrupt)?;
             eprintln!(
                 "{}: {name} was built in {:.0} s",
                 self.name(),
@@ -111,14 +115,17 @@ impl Make {
 
     pub(super) fn start(self, programs: &Path, interrupt: &Interrupt) -> Result<Standing> {
         let folder = Folder::create()?;
-        let base = free_port()?;
-        let (port, command) = match self {
-            Self::Gms => (base, gms(programs, base)),
-            Self::Dolt => (base, dolt(programs, folder.path(), base, interrupt)?),
-            Self::Vitess => (base + VITESS_MYSQL, vitess(programs, folder.path(), base)),
+        let port = free_port()?;
+        let beneath = match self {
+            Self::Gms | Self::Dolt => None,
+            Self::Vitess => Some(tablets_server()?),
+        };
+        let mut command = match &beneath {
+            None if self == Self::Dolt => dolt(programs, folder.path(), port, interrupt)?,
+            None => gms(programs, port),
+            Some(mysql) => vitess(programs, folder.path(), port, mysql)?,
         };
         let log = folder.path().join("server.log");
-        let mut command = command;
         let out = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
         let mut running = Running::start(self.name(), command)?;
@@ -139,7 +146,8 @@ impl Make {
             Self::Dolt => ("root", ""),
             Self::Gms | Self::Vitess => (USERS[0], PASSWORD),
         };
-        let standing = Standing { port, user, password, _running: running, _folder: folder };
+        let standing =
+            Standing { port, user, password, running, _beneath: beneath, _folder: folder };
         standing.set_up(self)?;
         Ok(standing)
     }
@@ -178,24 +186,69 @@ fn dolt(programs: &Path, folder: &Path, port: u16, interrupt: &Interrupt) -> Res
     Ok(command)
 }
 
-/// Each schema is a keyspace of one shard.
-fn vitess(programs: &Path, folder: &Path, port: u16) -> Command {
-    let mut command = Command::new(programs.join("vttestserver"));
-    command
-        .args(["--port", &port.to_string(), "--mysql-bind-host", "127.0.0.1"])
-        .args(["--keyspaces", &SCHEMAS.join(","), "--num-shards", &["1"; SCHEMAS.len()].join(",")])
-        .args(["--replica-count", "1", "--rdonly-count", "0"])
-        .args(["--extra-my-cnf", "config/extra.cnf"])
-        .env("VTDATAROOT", folder)
-        .env("VTROOT", programs.parent().unwrap_or(programs))
-        .env("MYSQL_FLAVOR", "MariaDB10");
-    command
+/// The MySQL that has the data of Vitess: each keyspace's shard has a schema of its own there.
+fn tablets_server() -> Result<Mysql> {
+    let arguments = ["--log-bin=binlog", "--gtid-mode=ON", "--enforce-gtid-consistency=ON"];
+    let mysql = Mysql::start(&arguments).context("Vitess needs a MySQL, and there is none")?;
+    for schema in SCHEMAS {
+        mysql.sql(&[&format!("CREATE DATABASE `vt_{schema}_0` CHARACTER SET utf8mb4")]);
+    }
+    Ok(mysql)
 }
 
-/// vttestserver's port for MySQL's protocol is so many behind its first.
-const VITESS_MYSQL: u16 = 3;
+/// Each schema is a keyspace of one shard.
+fn vitess(programs: &Path, folder: &Path, port: u16, mysql: &Mysql) -> Result<Command> {
+    let keyspace =
+        |name: &str| json!({ "name": name, "shards": [{ "name": "0" }], "replicaCount": 1 });
+    let topology = json!({ "cells": ["test"], "keyspaces": SCHEMAS.map(keyspace) });
+    let account = || json!([{ "Password": PASSWORD }]);
+    let accounts: serde_json::Map<_, _> =
+        USERS.map(|user| (user.to_owned(), account())).into_iter().collect();
+    let program = folder.join("vtcombo");
+    // Where it was built, not everybody may look.
+    fs::copy(programs.join("vtcombo"), &program)?;
+    let mut command = Command::new(program);
+    if sys::process::is_root() {
+        be_nobody(&mut command, folder, mysql)?;
+    }
+    let socket = mysql.socket();
+    command.current_dir(folder).env("VTDATAROOT", folder);
+    command.env("VITESS_USERS", Value::Object(accounts).to_string());
+    let [http, grpc] = [free_port()?, free_port()?];
+    for (option, value) in [
+        ("--port", http.to_string()),
+        ("--grpc-port", grpc.to_string()),
+        ("--mysql-server-port", port.to_string()),
+        ("--json-topo", topology.to_string()),
+        ("--db-socket", socket.display().to_string()),
+        ("--mycnf-socket-file", socket.display().to_string()),
+    ] {
+        command.arg(option).arg(value);
+    }
+    // Vitess has users of its own for what it does at the server.
+    for role in ["app", "dba", "allprivs", "appdebug", "filtered", "repl"] {
+        command.arg(format!("--db-{role}-user")).arg(Mysql::ADMIN);
+    }
+    command.args(VTCOMBO);
+    Ok(command)
+}
+
+/// Vitess refuses to run as root.
+fn be_nobody(command: &mut Command, folder: &Path, mysql: &Mysql) -> Result<()> {
+    let (uid, gid) = sys::process::numbers_of("nobody").context("there is no user nobody")?;
+    chown(folder, Some(uid), Some(gid))?;
+    // The socket is everybody's, the folder is not.
+    fs::set_permissions(mysql.folder(), Permissions::from_mode(0o711))?;
+    command.uid(uid).gid(gid);
+    Ok(())
+}
 
 impl Standing {
+    /// The process that clients speak with.
+    pub(super) fn pid(&self) -> u32 {
+        self.running.pid()
+    }
+
     /// A client of the server itself.
     pub(super) fn client(&self) -> Result<Client> {
         let address = backend::Address::Tcp { host: "127.0.0.1".into(), port: self.port };
@@ -235,5 +288,39 @@ impl Standing {
 }
 
 const GO: Program = Program { name: "go", what: "the Go toolchain", package: "golang-go" };
+/// Thousands of files, on few CPUs.
+const BUILD_MAX: Duration = Duration::from_secs(3600);
 /// A server may have a server of its own to set up.
 const START_MAX: Duration = Duration::from_secs(300);
+
+/// What does not depend on ports, files and users.
+const VTCOMBO: [&str; 26] = [
+    "--bind-address",
+    "127.0.0.1",
+    "--grpc-bind-address",
+    "127.0.0.1",
+    "--mysql-server-bind-address",
+    "127.0.0.1",
+    "--mysql-auth-server-impl",
+    "static",
+    "--mysql-server-version",
+    "8.0.15-Vitess",
+    "--db-charset",
+    "utf8mb4",
+    "--mycnf-server-id",
+    "1",
+    "--tablet-types-to-wait",
+    "PRIMARY",
+    // Schemas are made and dropped as in other servers.
+    "--dbddl-plugin",
+    "vttest",
+    // Clients may be many.
+    "--queryserver-config-pool-size",
+    "64",
+    "--queryserver-config-transaction-cap",
+    "64",
+    "--queryserver-config-stream-pool-size",
+    "64",
+    "--normalize-queries",
+    "--enable-system-settings",
+];

@@ -14,8 +14,18 @@ use bench::process::{Said, Talker};
 
 /// Runs a command that must succeed, and returns what it said: its end, if that was much.
 pub(crate) fn run(name: &str, command: Command, interrupt: &Interrupt) -> Result<String> {
+    run_within(TIME_MAX, name, command, interrupt)
+}
+
+/// The same, for a command that may take longer than others.
+pub(crate) fn run_within(
+    limit: Duration,
+    name: &str,
+    command: Command,
+    interrupt: &Interrupt,
+) -> Result<String> {
     let mut said = String::new();
-    let status = listen(name, command, interrupt, |line| {
+    let status = listen(limit, name, command, interrupt, |line| {
         if SAID_MAX < said.len() {
             said.clear();
         }
@@ -37,7 +47,7 @@ pub(crate) fn follow(
 ) -> Result<ExitStatus> {
     let cannot = || format!("cannot write {}", file.display());
     let mut copy = BufWriter::new(File::create(file).with_context(cannot)?);
-    let status = listen(name, command, interrupt, |line| {
+    let status = listen(TIME_MAX, name, command, interrupt, |line| {
         hear(line);
         writeln!(copy, "{line}").with_context(cannot)
     })?;
@@ -46,12 +56,13 @@ pub(crate) fn follow(
 }
 
 fn listen(
+    limit: Duration,
     name: &str,
     command: Command,
     interrupt: &Interrupt,
     mut hear: impl FnMut(&str) -> Result<()>,
 ) -> Result<ExitStatus> {
-    let mut talker = Talker::start(name, command, TIME_MAX)?;
+    let mut talker = Talker::start(name, command, limit)?;
     loop {
         match talker.listen(interrupt)? {
             Said::Line(line) => hear(&line)?,

@@ -118,6 +118,13 @@ impl Ready {
         command
     }
 
+    /// Leaves these tests out as well; only Go's tests can be.
+    pub(crate) fn leave_out(&mut self, tests: &[String]) {
+        for argument in self.arguments.iter_mut().filter(|it| it.starts_with(GO_SKIP)) {
+            *argument = format!("{GO_SKIP}^({GO_SKIPPED}|{})$", tests.join("|"));
+        }
+    }
+
     /// A client of the same driver, with the same user, that uses other settings until it is stopped.
     pub(crate) fn noise(&self, target: &Target) -> Result<Command> {
         let mut command = match (self.suite, self.arguments.as_slice()) {
@@ -160,13 +167,10 @@ fn prepare_go(folder: PathBuf, interrupt: &Interrupt) -> Result<Ready> {
     build.args(["build", "-o"]).arg(folder.join("noise")).arg("./noise").current_dir(ours("go"));
     lines::run("go build ./noise", build, interrupt)?;
     let version = pinned("go/go.mod", GO_MODULE)?;
-    // The one that is left out connects to an address that swallows packets, which not every
-    // machine has.
-    let arguments = ["-test.v=test2json", "-test.skip=TestConnectorReturnsTimeout"];
     Ok(Ready {
         suite: Suite::Go,
         program,
-        arguments: arguments.map(str::to_owned).into(),
+        arguments: vec!["-test.v=test2json".to_owned(), format!("{GO_SKIP}^{GO_SKIPPED}$")],
         folder,
         title: format!("go-sql-driver/mysql {}", version.trim_start_matches('v')),
     })
@@ -271,6 +275,10 @@ fn text(path: &Path) -> String {
 
 const GO_MODULE: &str = "github.com/go-sql-driver/mysql";
 const GO: Program = Program { name: "go", what: "the Go toolchain", package: "golang-go" };
+/// Regular expressions of tests that are left out.
+const GO_SKIP: &str = "-test.skip=";
+/// It connects to an address that swallows packets, which not every machine has.
+const GO_SKIPPED: &str = "TestConnectorReturnsTimeout";
 const PYTHON: Program =
     Program { name: "python3", what: "Python, with pip", package: "python3 python3-pip" };
 const PHP: Program = Program { name: "php", what: "PHP", package: "php-cli php-mysql" };

@@ -61,7 +61,9 @@ impl RunTargets {
             let found = RunTarget { target, address, account, is_started: false };
             run_targets.stages.iter_mut().for_each(|stage| stage.push(found.clone()));
         }
-        run_targets.find_servers();
+        if !options.processes.iter().any(|(role, _)| *role == Role::Server) {
+            run_targets.find_servers();
+        }
         run_targets.add_named(options)?;
         Ok(run_targets)
     }
