@@ -5,6 +5,7 @@
 //! and drivers' suites. Owns the order and the tables; the servers are [`make`]'s. Invariants: what a server itself does
 //! not run, or not twice alike, counts nothing; whatever comes out otherwise through Flifo fails the command.
 
+mod failover;
 mod load;
 mod make;
 
@@ -95,6 +96,8 @@ fn run_make(
     }
     site.pins()?;
     faults.extend(site.end());
+    drop(server);
+    faults.extend(failover::run(make, &program, flifo, interrupt)?);
     Ok(faults)
 }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -42,7 +43,7 @@ pub(super) struct Standing {
     password: &'static str,
     running: Running,
     /// Has the data.
-    _beneath: Option<Mysql>,
+    _beneath: Option<Rc<Mysql>>,
     _folder: Folder,
 }
 
@@ -114,17 +115,62 @@ impl Make {
     }
 
     pub(super) fn start(self, programs: &Path, interrupt: &Interrupt) -> Result<Standing> {
-        let folder = Folder::create()?;
-        let port = free_port()?;
-        let beneath = match self {
-            Self::Gms | Self::Dolt => None,
-            Self::Vitess => Some(tablets_server()?),
+        let (folder, port) = (Folder::create()?, free_port()?);
+        let (command, beneath) = match self {
+            Self::Gms => (gms(programs, port), None),
+            Self::Dolt => (dolt(programs, folder.path(), port, None, interrupt)?, None),
+            Self::Vitess => {
+                let mysql = Rc::new(tablets_server()?);
+                (vitess(programs, folder.path(), port, &mysql)?, Some(mysql))
+            }
         };
-        let mut command = match &beneath {
-            None if self == Self::Dolt => dolt(programs, folder.path(), port, interrupt)?,
-            None => gms(programs, port),
-            Some(mysql) => vitess(programs, folder.path(), port, mysql)?,
-        };
+        let standing = self.stand(command, port, folder, beneath, interrupt)?;
+        standing.set_up(self)?;
+        Ok(standing)
+    }
+
+    /// Two servers with the same data, the first of which is written to; none where the make has no such thing.
+    pub(super) fn start_pair(
+        self,
+        programs: &Path,
+        interrupt: &Interrupt,
+    ) -> Result<Option<[Standing; 2]>> {
+        match self {
+            Self::Gms => Ok(None),
+            Self::Dolt => {
+                let remotes = [free_port()?, free_port()?];
+                let start = |role, own, other| {
+                    let (folder, port) = (Folder::create()?, free_port()?);
+                    let member = Member { role, own, other };
+                    let command = dolt(programs, folder.path(), port, Some(member), interrupt)?;
+                    self.stand(command, port, folder, None, interrupt)
+                };
+                let standby = start("standby", remotes[1], remotes[0])?;
+                let primary = start("primary", remotes[0], remotes[1])?;
+                primary.set_up(self)?;
+                Ok(Some([primary, standby]))
+            }
+            Self::Vitess => {
+                let mysql = Rc::new(tablets_server()?);
+                let start = || {
+                    let (folder, port) = (Folder::create()?, free_port()?);
+                    let command = vitess(programs, folder.path(), port, &mysql)?;
+                    self.stand(command, port, folder, Some(Rc::clone(&mysql)), interrupt)
+                };
+                Ok(Some([start()?, start()?]))
+            }
+        }
+    }
+
+    /// Starts it and waits until it greets.
+    fn stand(
+        self,
+        mut command: Command,
+        port: u16,
+        folder: Folder,
+        beneath: Option<Rc<Mysql>>,
+        interrupt: &Interrupt,
+    ) -> Result<Standing> {
         let log = folder.path().join("server.log");
         let out = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
@@ -146,10 +192,7 @@ impl Make {
             Self::Dolt => ("root", ""),
             Self::Gms | Self::Vitess => (USERS[0], PASSWORD),
         };
-        let standing =
-            Standing { port, user, password, running, _beneath: beneath, _folder: folder };
-        standing.set_up(self)?;
-        Ok(standing)
+        Ok(Standing { port, user, password, running, _beneath: beneath, _folder: folder })
     }
 }
 
@@ -160,7 +203,33 @@ fn gms(programs: &Path, port: u16) -> Command {
     command
 }
 
-fn dolt(programs: &Path, folder: &Path, port: u16, interrupt: &Interrupt) -> Result<Command> {
+/// A server of a pair of Dolt's: what it is at first, and where both listen to each other.
+struct Member {
+    role: &'static str,
+    own: u16,
+    other: u16,
+}
+
+impl Member {
+    /// All that `dolt sql-server` is told then.
+    fn config(&self, port: u16, data: &Path) -> String {
+        let Self { role, own, other } = self;
+        format!(
+            "listener:\n  host: 127.0.0.1\n  port: {port}\ndata_dir: {data:?}\ncluster:\n  standby_remotes:\n  \
+             - name: other\n    remote_url_template: http://127.0.0.1:{other}/{{database}}\n  \
+             bootstrap_role: {role}\n  bootstrap_epoch: 1\n  remotesapi:\n    address: 127.0.0.1\n    \
+             port: {own}\n"
+        )
+    }
+}
+
+fn dolt(
+    programs: &Path,
+    folder: &Path,
+    port: u16,
+    member: Option<Member>,
+    interrupt: &Interrupt,
+) -> Result<Command> {
     let program = programs.join("dolt");
     let dolt = || {
         let mut command = Command::new(&program);
@@ -179,10 +248,17 @@ fn dolt(programs: &Path, folder: &Path, port: u16, interrupt: &Interrupt) -> Res
     let data = folder.join("data");
     fs::create_dir(&data)?;
     let mut command = dolt();
-    command
-        .args(["sql-server", "--host", "127.0.0.1", "--port", &port.to_string()])
-        .args(["--max-connections", "1000", "--data-dir"])
-        .arg(data);
+    command.arg("sql-server");
+    if let Some(member) = member {
+        let config = folder.join("config.yaml");
+        fs::write(&config, member.config(port, &data))?;
+        command.arg("--config").arg(config);
+    } else {
+        command
+            .args(["--host", "127.0.0.1", "--port", &port.to_string()])
+            .args(["--max-connections", "1000", "--data-dir"])
+            .arg(data);
+    }
     Ok(command)
 }
 
@@ -247,6 +323,11 @@ impl Standing {
     /// The process that clients speak with.
     pub(super) fn pid(&self) -> u32 {
         self.running.pid()
+    }
+
+    /// Kills it.
+    pub(super) fn kill(&mut self) -> Result<()> {
+        self.running.kill()
     }
 
     /// A client of the server itself.
