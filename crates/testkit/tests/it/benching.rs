@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
-use bench::results::{Cell, Ending, Results, Standing};
+use bench::results::{Cell, Ending, Results, Role, Standing};
 use bench::sysbench::{Address, Load, Sysbench, Tables};
 use bench::workloads::OF_SYSBENCH;
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::flifo::Flifo;
 
 /// A server with tables, and where results go.
 struct Arena {
@@ -124,6 +125,34 @@ fn every_workload_runs_in_both_protocols_without_errors() {
         assert!((15.0..17.1).contains(&each), "{each} statements a transaction");
         assert!(of("connect:oltp_point_select*3").connect_latency.is_some());
     }
+}
+
+#[test]
+fn a_server_that_is_named_is_not_guessed() {
+    let arena = Arena::new();
+    let socket = arena.server.socket();
+    let flifo = Flifo::start(&format!("[server]\naddress = {:?}\n", socket.display().to_string()));
+    let target = format!("proxy=127.0.0.1:{}", flifo.port());
+    let load = [
+        "--target",
+        &target,
+        "--workloads",
+        "oltp_point_select",
+        "--clients",
+        "1",
+        "--seconds",
+        "0.2",
+    ];
+    let servers = |results: &Results| {
+        let proxy = results.targets.iter().find(|it| it.name == "proxy").expect("it is there");
+        let of_server = proxy.processes.iter().filter(|it| it.role == Role::Server);
+        of_server.map(|it| it.pid).collect::<Vec<_>>()
+    };
+    let guessed = servers(&arena.run(&load));
+    assert_eq!(guessed, [arena.server.pid().expect("runs")], "the one of the other target");
+    let named = format!("server={}", std::process::id());
+    let results = arena.run(&[&load[..], &["--process", &named]].concat());
+    assert_eq!(servers(&results), [std::process::id()]);
 }
 
 #[test]
