@@ -6,6 +6,7 @@
 //! not run, or not twice alike, counts nothing; whatever comes out otherwise through Flifo fails the command.
 
 mod failover;
+mod leftovers;
 mod load;
 mod make;
 
@@ -96,9 +97,23 @@ fn run_make(
     }
     site.pins()?;
     faults.extend(site.end());
+    faults.extend(leftovers::run(make, &server, flifo)?);
     drop(server);
     faults.extend(failover::run(make, &program, flifo, interrupt)?);
     Ok(faults)
+}
+
+/// The configuration of a Flifo that has at most so many backends.
+fn head(port: u16, connections_max: u32) -> String {
+    format!(
+        "workers = 1\nchecks.kind = \"connect\"\n[server]\naddress = \"127.0.0.1:{port}\"\nlimit = 8\n\
+         connections_max = {connections_max}\naccount_terms = \"flifo\"\nread_definitions = \"off\"\n\
+         [tls]\nmode = \"off\"\n"
+    )
+}
+
+fn users() -> String {
+    USERS.map(|user| format!("[[users]]\nname = {user:?}\npassword = {PASSWORD:?}\n")).concat()
 }
 
 /// A server with two Flifos in front of it. The fields are dropped in this order.
@@ -114,18 +129,11 @@ impl<'a> Site<'a> {
     fn start(server: &'a Standing, flifo: &Path) -> Result<Self> {
         let folder = Folder::create()?;
         let console = folder.path().join(CONSOLE);
-        let head = format!(
-            "workers = 1\nchecks.kind = \"connect\"\n[server]\naddress = \"127.0.0.1:{}\"\nlimit = 8\n\
-             connections_max = 64\naccount_terms = \"flifo\"\nread_definitions = \"off\"\n\
-             [tls]\nmode = \"off\"\n",
-            server.port
-        );
-        let users =
-            USERS.map(|user| format!("[[users]]\nname = {user:?}\npassword = {PASSWORD:?}\n"));
+        let (head, users) = (head(server.port, 64), users());
         let outside = format!("[console]\nlisten = [{console:?}]\n[http]\nlisten = []\n");
         Ok(Self {
             passing: Flifo::start_program(flifo, &head),
-            pooling: Flifo::start_program(flifo, &format!("{head}{outside}{}", users.concat())),
+            pooling: Flifo::start_program(flifo, &format!("{head}{outside}{users}")),
             folder,
             server,
         })
