@@ -21,16 +21,16 @@ pub(super) fn run(
     flifo: &Path,
     interrupt: &Interrupt,
 ) -> Result<Vec<String>> {
-    eprintln!("{}: failover", make.name());
     let Some([mut first, second]) = make.start_pair(programs, interrupt)? else {
         return Ok(Vec::new());
     };
+    eprintln!("{}: failover", make.name());
     let proxy = Flifo::start_program(flifo, &config(make, [&first, &second]));
     let mut old = until(interrupt, || connect(&proxy))?;
-    old.query("CREATE TABLE sbtest.failover (id INT PRIMARY KEY)")?;
-    old.query("INSERT INTO sbtest.failover VALUES (1)")?;
+    old.query("CREATE TABLE suite1.failover (id INT PRIMARY KEY)")?;
+    old.query("INSERT INTO suite1.failover VALUES (1)")?;
     // Otherwise it would be lost with the first server, which is not Flifo's to prevent.
-    let read = "SELECT id FROM sbtest.failover";
+    let read = "SELECT id FROM suite1.failover";
     until(interrupt, || ensure_rows(&mut at(second.port)?, read, &["1"]))?;
 
     first.kill()?;
@@ -38,12 +38,12 @@ pub(super) fn run(
     let begun = Instant::now();
     let mut new = until(interrupt, || {
         let mut client = connect(&proxy)?;
-        client.query("INSERT INTO sbtest.failover VALUES (2)")?;
+        client.query("INSERT INTO suite1.failover VALUES (2)")?;
         Ok(client)
     })?;
     let took = begun.elapsed();
     let mut faults = Vec::new();
-    let told = match old.query("INSERT INTO sbtest.failover VALUES (3)") {
+    let told = match old.query("INSERT INTO suite1.failover VALUES (3)") {
         Ok(_) => {
             faults.push("a client whose server was killed goes on elsewhere".to_owned());
             "nothing".to_owned()

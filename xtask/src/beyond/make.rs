@@ -43,7 +43,7 @@ pub(super) struct Standing {
     password: &'static str,
     running: Running,
     /// Has the data.
-    _beneath: Option<Rc<Mysql>>,
+    beneath: Option<Rc<Mysql>>,
     _folder: Folder,
 }
 
@@ -192,7 +192,7 @@ impl Make {
             Self::Dolt => ("root", ""),
             Self::Gms | Self::Vitess => (USERS[0], PASSWORD),
         };
-        Ok(Standing { port, user, password, running, _beneath: beneath, _folder: folder })
+        Ok(Standing { port, user, password, running, beneath, _folder: folder })
     }
 }
 
@@ -350,18 +350,21 @@ impl Standing {
         Ok(())
     }
 
-    /// The schemas are made anew, or their tables are dropped where the server makes no schemas.
+    /// The schemas are made anew, or their tables are dropped where that is not done in a moment.
     pub(super) fn empty(&self, schemas: &[&str]) -> Result<()> {
         let mut client = self.client()?;
         for schema in schemas {
-            let is_anew = client.query(&format!("DROP DATABASE {schema}")).is_ok()
+            // Vitess takes a minute to give up a keyspace.
+            let is_anew = self.beneath.is_none()
+                && client.query(&format!("DROP DATABASE {schema}")).is_ok()
                 && client.query(&format!("CREATE DATABASE {schema}")).is_ok();
             if is_anew {
                 continue;
             }
-            for row in client.query(&format!("SHOW TABLES FROM {schema}"))? {
+            for row in client.query(&format!("SHOW FULL TABLES FROM {schema}"))? {
                 let Some(table) = row.first() else { continue };
-                client.query(&format!("DROP TABLE {schema}.`{table}`"))?;
+                let kind = if row.get(1).is_some_and(|it| it == "VIEW") { "VIEW" } else { "TABLE" };
+                client.query(&format!("DROP {kind} {schema}.`{table}`"))?;
             }
         }
         Ok(())
