@@ -632,6 +632,10 @@ fn stats(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     }
     let rows = surveyed.reports.iter().map(|report| report.rows).sum::<u64>();
     table.add(["rows".into(), rows.into()]);
+    let entries = surveyed.reports.iter().map(|report| report.cache_entries).sum::<u64>();
+    let bytes = surveyed.reports.iter().map(|report| report.cache_bytes).sum::<u64>();
+    table.add(["cache_entries".into(), entries.into()]);
+    table.add(["cache_bytes".into(), bytes.into()]);
     for (log, counts) in outside.shared.records.counts() {
         table.add([format!("logs.{log}.written").into(), counts.written.into()]);
         table.add([format!("logs.{log}.lost").into(), counts.lost.into()]);
