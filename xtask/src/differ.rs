@@ -16,8 +16,9 @@ use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
 use bench::progress::Progress;
 use clap::ValueEnum;
+use testkit::differ::caching::ThroughCache;
 use testkit::differ::campaign::{Between, Campaign, Finding, Lane, Nothing, ThroughFlifo, check};
-use testkit::differ::generate::Shape;
+use testkit::differ::generate::{Asks, Shape};
 use testkit::differ::program::Brand;
 use testkit::differ::random_rules::{Chance, ThroughRules};
 use testkit::differ::random_templates::{Compared, compare};
@@ -63,6 +64,9 @@ pub(crate) struct Extent {
     /// All clients ask the same at once, among writers, and Flifo shares reads.
     #[arg(long, conflicts_with_all = ["programs", "upgrades", "rules", "templates"])]
     share_reads: bool,
+    /// Clients ask the same again and again while it is written in every way, and Flifo keeps replies.
+    #[arg(long, conflicts_with_all = ["upgrades", "rules", "templates", "share_reads"])]
+    cache: bool,
     /// Compares two direct runs: shows whether the programs themselves can be repeated.
     #[arg(long)]
     direct: bool,
@@ -105,7 +109,10 @@ pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Res
     }
     let mut sites = start(brand, if extent.programs.is_empty() { extent.lanes } else { 1 })
         .context("there is no such server on this machine")?;
-    let found = if !extent.programs.is_empty() {
+    let found = if !extent.programs.is_empty() && extent.cache {
+        let mut between = ThroughCache::of(flifo, Arc::default());
+        stored(extent, Lane { site: &mut sites[0], between: &mut between }, interrupt)?
+    } else if !extent.programs.is_empty() {
         let site = &mut sites[0];
         stored(extent, Lane { site, between: &mut ThroughFlifo::of(flifo) }, interrupt)?
     } else if extent.direct {
@@ -125,6 +132,14 @@ pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Res
         let spared = shared.spared.load(Ordering::Relaxed);
         println!("{spared} statements got the reply to another client's run");
         ensure!(spared > 0, "nothing was shared");
+        found
+    } else if extent.cache && !extent.direct {
+        let hits = Arc::new(AtomicU64::new(0));
+        let between = || ThroughCache::of(flifo.clone(), Arc::clone(&hits));
+        let found = series(extent, brand, &mut sites, between, interrupt)?;
+        let hits = hits.load(Ordering::Relaxed);
+        println!("{hits} statements got a reply that was kept");
+        ensure!(hits > 0, "no reply that was kept was used");
         found
     } else {
         series(extent, brand, &mut sites, || ThroughFlifo::of(flifo.clone()), interrupt)?
@@ -220,7 +235,11 @@ fn series<B: Between + Send>(
                 clients: extent.clients as usize,
                 steps: extent.steps,
                 all: extent.all,
-                at_once: extent.share_reads,
+                asks: match extent {
+                    Extent { share_reads: true, .. } => Asks::AtOnce,
+                    Extent { cache: true, .. } => Asks::Again,
+                    _ => Asks::Apart,
+                },
             },
             shrinks: (!extent.unshrunk).then_some(SHRINK_MAX),
         };

@@ -2,12 +2,15 @@
 //! against an equal one, and every reply must be the same.
 //!
 //! [`program`] is what is run, [`text`] how it is written down, [`generate`] makes it from a seed and the tables in
-//! `kinds`, and [`crowd`] one whose clients ask the same at once. [`peer`] is one client, [`run`] has several of them take
-//! their turns, [`compare`] judges, [`shrink`] finds the shortest program that still differs, [`site`] owns servers and
-//! accounts, [`campaign`] does all of it for many seeds. Invariants: clients of one program have schemas, locks and names
-//! of their own, or write what no other one can see (`kinds::crowd`), so that what one is answered
+//! `kinds`, [`crowd`] one whose clients ask the same at once, and [`again`] one whose clients ask the same while it is
+//! written. [`peer`] is one client, [`run`] has several of them take their turns, [`compare`] judges, [`shrink`] finds
+//! the shortest program that still differs, [`site`] owns servers and accounts, [`campaign`] does all of it for many
+//! seeds. Invariants: clients of one program have schemas, locks and names of their own, or write what no other one can
+//! see (`kinds::crowd`), or not while an answer to another one is judged (`kinds::again`), so that what one is answered
 //! depends on no other; whatever is masked is listed in [`peer`].
 
+pub mod again;
+pub mod caching;
 pub mod campaign;
 pub mod compare;
 pub mod crowd;

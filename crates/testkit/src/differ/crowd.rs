@@ -173,11 +173,12 @@ impl Crowd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::differ::generate::Asks;
     use crate::differ::program::Brand;
     use crate::differ::text::{parse, print};
 
     const SHAPE: Shape =
-        Shape { brand: Brand::MariaDb, clients: 8, steps: 500, all: false, at_once: true };
+        Shape { brand: Brand::MariaDb, clients: 8, steps: 500, all: false, asks: Asks::AtOnce };
 
     #[test]
     fn a_seed_makes_one_program_in_which_many_ask_the_same() {

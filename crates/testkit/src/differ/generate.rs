@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use bench::workloads::random;
 
+use super::again;
 use super::crowd;
 use super::kinds::{
     PROBES, TOPICS, Topic, UNSETTLED, UNSTEADY_ON_MYSQL, When, changes_user, prepares_xa,
@@ -26,8 +27,19 @@ pub struct Shape {
     pub steps: usize,
     /// Also kinds that Flifo is known to answer otherwise.
     pub all: bool,
+    pub asks: Asks,
+}
+
+/// What the clients of a program have to do with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// Nothing: each has schemas of its own.
+    Apart,
     /// All ask the same at once: [`super::crowd`].
-    pub at_once: bool,
+    AtOnce,
+    /// They ask the same again and again while it is written: [`super::again`]. One program of four is of
+    /// clients apart.
+    Again,
 }
 
 /// Random numbers: the same everywhere.
@@ -60,8 +72,10 @@ impl Random {
 
 /// Makes the program of a seed.
 pub fn generate(seed: u64, shape: Shape) -> Program {
-    if shape.at_once {
-        return crowd::generate(seed, shape);
+    match shape.asks {
+        Asks::AtOnce => return crowd::generate(seed, shape),
+        Asks::Again if !seed.is_multiple_of(4) => return again::generate(seed, shape),
+        Asks::Apart | Asks::Again => {}
     }
     let mut random = Random::new(seed);
     let style = Style {
@@ -332,7 +346,7 @@ mod tests {
     use crate::differ::text::{parse, print};
 
     const SHAPE: Shape =
-        Shape { brand: Brand::MariaDb, clients: 8, steps: 500, all: true, at_once: false };
+        Shape { brand: Brand::MariaDb, clients: 8, steps: 500, all: true, asks: Asks::Apart };
 
     #[test]
     fn a_seed_makes_one_program_and_it_can_be_written_down() {

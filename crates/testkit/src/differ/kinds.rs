@@ -13,6 +13,7 @@
 //! Invariants: what a kind is answered depends on its client's session and schemas only, never on time, on chance or
 //! on other clients; a kind of a topic that is not `alone` never waits for another client.
 
+pub(super) mod again;
 mod commands;
 pub(super) mod crowd;
 mod hidden;

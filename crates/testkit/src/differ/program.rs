@@ -74,6 +74,8 @@ pub enum Action {
     /// Closes its socket without a word.
     Vanish,
     Query(Vec<u8>),
+    /// A query beside writes that it may see or not: its reply is read, and not judged.
+    Unjudged(Vec<u8>),
     Prepare {
         slot: u8,
         text: Vec<u8>,
@@ -155,7 +157,7 @@ impl Program {
                 touched.push(*client);
                 return touched;
             }
-            Action::Query(text) | Action::Prepare { text, .. } => text,
+            Action::Query(text) | Action::Unjudged(text) | Action::Prepare { text, .. } => text,
             _ => return touched,
         };
         for at in find_all(text, b"{id:") {

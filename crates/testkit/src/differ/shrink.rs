@@ -43,9 +43,10 @@ pub fn shrink(program: &Program, mut differs: impl FnMut(&Program) -> bool) -> P
 fn attempt(
     best: &mut Program,
     differs: &mut impl FnMut(&Program) -> bool,
-    keep: impl FnMut(&&Step) -> bool,
+    mut keep: impl FnMut(&&Step) -> bool,
 ) -> bool {
-    let steps: Vec<_> = best.steps.iter().filter(keep).cloned().collect();
+    let stays = |step: &&Step| keep(step) || awaits_many(step);
+    let steps: Vec<_> = best.steps.iter().filter(stays).cloned().collect();
     if steps.len() == best.steps.len() {
         return false;
     }
@@ -55,6 +56,11 @@ fn attempt(
         *best = shorter;
     }
     is_shorter
+}
+
+/// Whether it waits for several clients. Without it, what others do would come in any order.
+fn awaits_many(step: &Step) -> bool {
+    Program::touched(step).len() > 3
 }
 
 /// Clients that can do nothing special are easier to understand.

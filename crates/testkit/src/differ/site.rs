@@ -13,6 +13,7 @@ use backend::Address;
 use bench::private_server::PrivateServer;
 use wire::auth::Plugin;
 
+use super::kinds::again;
 use super::peer::{self, Door};
 use super::program::{Brand, USERS};
 use crate::client::Client;
@@ -38,6 +39,9 @@ enum Kind {
 
 /// The password of the users of programs.
 const PASSWORD: &str = "differ";
+
+/// An account that sees all definitions.
+pub(super) const READER: &str = "reader";
 
 const MARIADB: &[&str] = &[
     "--innodb-buffer-pool-size=64M",
@@ -123,7 +127,7 @@ impl Server {
             Brand::MariaDb => Plugin::NativePassword,
             Brand::MySql => Plugin::CachingSha2,
         };
-        Door { port, password: PASSWORD.to_owned(), plugin }
+        Door { port, password: PASSWORD.to_owned(), plugin, beside: None }
     }
 
     /// Flifo before this server, with so many backends.
@@ -160,7 +164,7 @@ impl Server {
                 self.sql(&statement);
             }
         }
-        for statement in schema::OF_CROWDS {
+        for statement in schema::OF_CROWDS.iter().chain(again::TABLES) {
             self.sql(statement);
         }
     }
@@ -185,6 +189,9 @@ impl Server {
                 let _ = self.admin.query(&format!("SET lc_time_names = '{locale}'"));
             }
         }
+        // Sees all definitions, for a Flifo that is to know them.
+        self.sql(&format!("CREATE USER {READER}@'%' IDENTIFIED {by} '{PASSWORD}'"));
+        self.sql(&format!("GRANT ALL ON *.* TO {READER}@'%'"));
         self.sql("CREATE ROLE differ");
         self.sql("GRANT SELECT ON mysql.* TO differ");
         self.sql("GRANT differ TO f0@'%', f1@'%', f2@'%'");

@@ -6,11 +6,13 @@
 mod leaky;
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use testkit::differ::caching::ThroughCache;
 use testkit::differ::campaign::{Between, Campaign, Finding, Lane, Nothing, ThroughFlifo, check};
-use testkit::differ::generate::Shape;
+use testkit::differ::generate::{Asks, Shape};
 use testkit::differ::program::{Brand, Program};
 use testkit::differ::random_rules::ThroughRules;
 use testkit::differ::site::Site;
@@ -33,7 +35,7 @@ fn mysql() -> Option<MutexGuard<'static, Site>> {
 }
 
 fn campaign(brand: Brand, seed: u64, statements: usize, backends: &[u32], all: bool) -> Campaign {
-    let shape = Shape { brand, clients: 8, steps: 400, all, at_once: false };
+    let shape = Shape { brand, clients: 8, steps: 400, all, asks: Asks::Apart };
     Campaign { seed, statements, backends: backends.to_vec(), shape, shrinks: Some(SHRINK_SOON) }
 }
 
@@ -46,7 +48,8 @@ const SHRINK_MAX: Duration = Duration::from_secs(600);
 
 /// What leaks at every turn shows in small programs.
 fn small(seed: u64) -> Campaign {
-    let shape = Shape { brand: Brand::MariaDb, clients: 4, steps: 60, all: true, at_once: false };
+    let shape =
+        Shape { brand: Brand::MariaDb, clients: 4, steps: 60, all: true, asks: Asks::Apart };
     Campaign { seed, statements: 5000, backends: vec![0], shape, shrinks: Some(SHRINK_MAX) }
 }
 
@@ -92,6 +95,29 @@ fn clients_cannot_tell_rules_that_change_nothing() {
         let found = first(&campaign, &mut site, &mut rules);
         assert!(found.is_none(), "{}\n{}", found.expect("a difference"), rules.rules());
     }
+}
+
+/// What is kept is as good as what the server answers; `cargo xtask differ --cache` has many.
+#[test]
+fn clients_cannot_tell_replies_that_are_kept() {
+    let hits = Arc::new(AtomicU64::new(0));
+    let mut cache = ThroughCache::of(testkit::flifo::program().to_owned(), Arc::clone(&hits));
+    let mut campaign = campaign(Brand::MariaDb, (1 << 22) + 1, 1, &[1, 2], false);
+    campaign.shape.asks = Asks::Again;
+    let found = first(&campaign, &mut site(), &mut cache);
+    assert!(found.is_none(), "{}", found.expect("a difference"));
+    drop(cache);
+    assert!(hits.load(Relaxed) > 0, "no reply that was kept was used");
+}
+
+#[test]
+fn a_cache_that_does_not_see_writes_is_found_out() {
+    let cache = ThroughCache::of(testkit::flifo::program().to_owned(), Arc::default());
+    let mut campaign = campaign(Brand::MariaDb, (1 << 22) + 1, 5000, &[1], false);
+    campaign.shape.asks = Asks::Again;
+    campaign.shrinks = None;
+    let found = first(&campaign, &mut site(), &mut cache.blind()).expect("it is too old");
+    assert!(found.backends.is_some(), "{found}");
 }
 
 /// Else a difference would say nothing of what stands between.
