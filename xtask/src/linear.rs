@@ -1,17 +1,19 @@
 //! `cargo xtask linear`: many operations on a few registers, through a Flifo that shares reads and beside it, in rounds
 //! with a server of their own; what the clients saw is judged behind each round.
 //!
-//! With `--cache`, reads of replies that are kept, of which none may be older than is promised.
+//! With `--cache`, reads of replies that are kept, of which none may be older than is promised; with `--keys` too, so many
+//! different ones that most do not stay.
 //!
-//! Owns the command only; clients and judgement are those of `testkit::linear` and `testkit::kept_reads`.
+//! Owns the command only; clients and judgement are those of `testkit::linear`, `testkit::kept_reads` and
+//! `testkit::kept_keys`.
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use bench::interrupt::Interrupt;
-use testkit::kept_reads;
 use testkit::linear::{campaign, check};
+use testkit::{kept_keys, kept_reads};
 
 /// How much is done.
 #[derive(clap::Args)]
@@ -43,12 +45,19 @@ pub(crate) struct Extent {
     /// `cache.binlog_lag_max` in milliseconds, of that.
     #[arg(long, default_value_t = 500)]
     bound: u64,
+    /// So many different reads, and a few that come again and again, in a small `server.cache_memory`: it is not exceeded,
+    /// and those that come again stay.
+    #[arg(long, requires = "cache", conflicts_with = "fault")]
+    keys: Option<u64>,
     /// The binary log is not followed: something must be found, of that.
     #[arg(long)]
     fault: bool,
 }
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
+    if let Some(keys) = extent.keys {
+        return run_keys(keys, flifo);
+    }
     if extent.cache {
         return run_cache(extent, flifo, interrupt);
     }
@@ -137,5 +146,33 @@ fn run_cache(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()>
         total.beside,
         if extent.fault { "the fault was found in each round" } else { "none was too old" }
     );
+    Ok(())
+}
+
+/// Many different reads in little memory.
+fn run_keys(keys: u64, flifo: &Path) -> Result<()> {
+    let extent = kept_keys::Extent { keys, clients: 4, memory: 8 << 20 };
+    let outcome = kept_keys::run(flifo, extent);
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    println!(
+        "{keys} keys: {:.2} MiB of {:.2} MiB at most by replies that are kept ({} of them at the end, {} fetched)",
+        mib(outcome.bytes_max),
+        mib(extent.memory),
+        outcome.entries,
+        outcome.fills
+    );
+    println!(
+        "the hot keys: {} reads, {} of replies that were kept, {} at the server",
+        outcome.hot_reads,
+        outcome.hits,
+        outcome.hot_reads - outcome.hits
+    );
+    println!(
+        "memory of the process: {:.1} MiB before, {:.1} MiB with a tenth of the keys, {:.1} MiB with all",
+        mib(outcome.memory[0]),
+        mib(outcome.memory[1]),
+        mib(outcome.memory[2])
+    );
+    ensure!(outcome.is_good(extent), "memory is exceeded, or a hot key is not kept: {outcome:?}");
     Ok(())
 }

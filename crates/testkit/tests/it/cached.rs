@@ -10,6 +10,7 @@ use backend::Address;
 use bench::private_server::PrivateServer;
 use testkit::client::Client;
 use testkit::flifo::Flifo;
+use testkit::kept_keys;
 
 use crate::shared::USER;
 
@@ -299,4 +300,12 @@ fn clients_that_ask_the_same_wait_for_one_run() {
         assert_eq!(client.join().expect("it ends"), [["1"]]);
     }
     assert_eq!(scene.counted("cache_fills") - fills, 2);
+}
+
+/// Twenty times as many as there is memory for; `cargo xtask linear --cache --keys 1000000` has more.
+#[test]
+fn many_keys_stay_in_the_memory_that_replies_may_take() {
+    let extent = kept_keys::Extent { keys: 20_000, clients: 4, memory: 1 << 20 };
+    let outcome = kept_keys::run(testkit::flifo::program(), extent);
+    assert!(outcome.is_good(extent), "{outcome:?}");
 }
