@@ -35,7 +35,7 @@ pub struct Extent {
     pub bound: Duration,
     /// The server is killed, and started again, so often.
     pub kills: u32,
-    /// Breaks the rule, to see it found.
+    /// Breaks the rule, to see it found: it goes on until it is.
     pub is_followed: bool,
 }
 
@@ -175,7 +175,8 @@ pub fn run(program: &Path, extent: Extent, seed: u64) -> Outcome {
             let outcome = stand.outcome(&socket);
             let is_enough = outcome.hits >= extent.hits
                 && outcome.through >= extent.writes
-                && outcome.beside >= extent.writes;
+                && outcome.beside >= extent.writes
+                && (extent.is_followed || !outcome.violations.is_empty());
             if outcome.reads >= extent.reads && (is_enough || Instant::now() >= end) {
                 break;
             }

@@ -27,6 +27,10 @@ fn no_reply_is_older_than_the_bound_through_kills_of_the_server() {
 
 #[test]
 fn what_is_written_beside_a_flifo_that_does_not_follow_is_found_missing() {
-    let outcome = run(testkit::flifo::program(), Extent { is_followed: false, ..EXTENT }, 2);
+    let outcome = run(
+        testkit::flifo::program(),
+        Extent { is_followed: false, pause: Duration::from_secs(1), ..EXTENT },
+        2,
+    );
     assert!(!outcome.violations.is_empty(), "{outcome:#?}");
 }
