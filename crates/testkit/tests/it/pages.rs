@@ -112,10 +112,10 @@ fn a_stampede_is_run_less_often_than_it_is_answered_only_if_it_is_shared() {
         row[6].parse().expect("is a number")
     };
     for way in ["direct", "Flifo, not shared"] {
-        assert!(runs(way) >= 1.0, "{way}: {}", runs(way));
+        assert!(runs(way) > 0.9, "{way}: {}", runs(way));
     }
     let shared = runs("Flifo, shared");
-    assert!(shared < 1.0, "{shared}");
+    assert!(shared < 0.8, "{shared}");
 
     let path = write("lab-sharing", &lab::page(&[(experiment.about(), finding)]));
     let dom = dom(&path);
