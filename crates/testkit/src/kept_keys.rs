@@ -153,7 +153,7 @@ impl Stand {
         for key in (client..self.extent.keys).step_by(self.extent.clients as usize) {
             let text = format!("SELECT v, {key} FROM k WHERE id = {}", key % ROWS);
             connected.query(&text).expect("rows");
-            if self.done.fetch_add(1, SeqCst) % EACH == 0 {
+            if self.done.fetch_add(1, SeqCst).is_multiple_of(EACH) {
                 let text = format!("SELECT v FROM k WHERE id = {}", 1 + client % HOT);
                 connected.query(&text).expect("rows");
                 hot += 1;
