@@ -44,6 +44,8 @@ pub struct Extent {
 pub struct Outcome {
     pub reads: u64,
     pub hits: u64,
+    /// Why others were not of replies that were kept, and what is known of the binary log.
+    pub not: Vec<String>,
     /// Writes that were acknowledged.
     pub through: u64,
     pub beside: u64,
@@ -161,6 +163,11 @@ pub fn run(program: &Path, extent: Extent, seed: u64) -> Outcome {
         for number in 0..extent.readers {
             scope.spawn(move || stand.read(seed * 1000 + 200 + number));
         }
+        // A server that is killed while its definitions are read for the first time is another matter.
+        let end = Instant::now() + REST_WITHIN;
+        while extent.kills > 0 && hits(&socket) < extent.hits && Instant::now() < end {
+            thread::sleep(Duration::from_millis(50));
+        }
         for kill in 1..=extent.kills {
             let due = extent.reads * u64::from(kill) / u64::from(extent.kills + 1);
             while stand.reads.load(SeqCst) < due {
@@ -195,11 +202,24 @@ fn hits(socket: &Path) -> u64 {
     rows.first().map_or(0, |row| row[1].parse().expect("a number"))
 }
 
+/// What the console says, a text for each row.
+fn lines(socket: &Path, text: &str) -> Vec<String> {
+    let console: Address = socket.to_str().expect("a path").parse().expect("an address");
+    let mut console = Client::builder(console, "admin", "").connect().expect("a console");
+    let mut lines: Vec<_> = Vec::new();
+    for text in [text, "SHOW BINLOGS"] {
+        let rows = console.query(text).expect("rows");
+        lines.extend(rows.iter().map(|row| row.join(" ")));
+    }
+    lines
+}
+
 impl Stand {
     fn outcome(&self, console: &Path) -> Outcome {
         Outcome {
             reads: self.reads.load(SeqCst),
             hits: hits(console),
+            not: lines(console, "SHOW STATS LIKE 'cache_not%'"),
             through: self.registers.iter().map(|it| it.through.load(SeqCst)).sum(),
             beside: self.registers.iter().map(|it| it.beside(Instant::now())).sum(),
             errors: self.errors.load(SeqCst),

@@ -338,7 +338,7 @@ async fn await_end(
     while begun.elapsed() < UNTOLD {
         tokio::time::sleep(LOOK).await;
         if let Some(name) = &name
-            && has_ended(&worker, server, name, thread).await
+            && has_ended(&worker, server, name, (thread, begun)).await
         {
             break;
         }
@@ -349,8 +349,14 @@ async fn await_end(
     drop(writes);
 }
 
-/// Whether the server says that it has no such session any more.
-async fn has_ended(worker: &Worker, server: ServerId, name: &UserName, thread: u32) -> bool {
+/// Whether the server says that it has no such session any more, or has been started since the session was lost: then
+/// the number may be another one's.
+async fn has_ended(
+    worker: &Worker,
+    server: ServerId,
+    name: &UserName,
+    (thread, lost): (u32, Instant),
+) -> bool {
     let user = worker.shared.users.get(name);
     let Some(credential) = user.and_then(|user| user.credential()) else { return false };
     let server = worker.shared.cluster.server(server);
@@ -358,8 +364,19 @@ async fn has_ended(worker: &Worker, server: ServerId, name: &UserName, thread: u
     let reader = dialer.log_in_as(server, name, &credential, dial::POOLED, UTF8MB4).await;
     let Ok(mut reader) = reader else { return false };
     let text = format!("SELECT ID, '' FROM information_schema.PROCESSLIST WHERE ID={thread}");
-    let rows = tokio::time::timeout(worker.plan().limits.connect, reader.rows(&text)).await;
-    let has_ended = matches!(rows, Ok(Ok(rows)) if rows.is_empty());
+    let within = worker.plan().limits.connect;
+    let rows = tokio::time::timeout(within, reader.rows(&text)).await;
+    let mut has_ended = matches!(&rows, Ok(Ok(rows)) if rows.is_empty());
+    if matches!(&rows, Ok(Ok(rows)) if !rows.is_empty()) {
+        let text = "SHOW GLOBAL STATUS LIKE 'Uptime'";
+        let rows = tokio::time::timeout(within, reader.rows(text)).await;
+        let first = rows.ok().and_then(Result::ok).and_then(|rows| rows.into_iter().next());
+        let uptime = first.and_then(|(_, value)| String::from_utf8(value).ok()?.parse().ok());
+        // It is told in whole seconds.
+        has_ended = uptime.is_some_and(|uptime: u64| {
+            Duration::from_secs(uptime.saturating_add(1)) < lost.elapsed()
+        });
+    }
     let _ = tokio::time::timeout(LOOK, reader.leave()).await;
     has_ended
 }
