@@ -33,7 +33,7 @@ use crate::dispatch::interrupted;
 use crate::dispatch::local::ClientsGate;
 use crate::dispatch::notes;
 use crate::dispatch::out_of_sight;
-use crate::dispatch::shared_run::{SharedRun, Sharing};
+use crate::dispatch::shared_run::{CountedRun, SharedRun, Sharing};
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 
@@ -48,7 +48,8 @@ pub(crate) fn join(worker: &Worker, client: &Client) {
     }
     let mut current = client.current.borrow_mut();
     let Some(command) = &mut *current else { return };
-    let Some(hash) = hash(worker, client, command) else { return };
+    let known = command.counted.as_ref().map(CountedRun::hash);
+    let Some(hash) = known.or_else(|| hash(worker, client, command)) else { return };
     (command.sharing, command.counted) = (Sharing::Waits(hash), None);
     drop(current);
     let clients = worker.clients.borrow();

@@ -169,6 +169,11 @@ impl CountedRun {
         let (crowds, strays) = (Rc::clone(&sharing.crowds), Rc::clone(&sharing.strays));
         Self { hash, crowds, strays }
     }
+
+    /// The hash of what it asks, and of where.
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
+    }
 }
 
 impl Drop for CountedRun {
