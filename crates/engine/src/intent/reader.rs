@@ -84,6 +84,10 @@ pub(super) enum Verb {
     Other,
     /// Its first parenthesis holds a list of columns, not a function's arguments.
     Insert,
+    /// `LOAD`: so do all before its `SET`.
+    Load,
+    /// Tables are named that the statement proper reads, perhaps with their columns.
+    With,
     /// Defines something: parentheses hold definitions until a `SELECT` comes.
     Define,
     Show,
@@ -93,6 +97,12 @@ pub(super) enum Verb {
     /// `COMMIT` or `ROLLBACK`.
     End,
     Kill,
+}
+
+/// Whether a name behind this is one that the statement gives to a table: `WITH a`, `AS a`, `(SELECT …) a`.
+fn names_table(previous: Token<'_>) -> bool {
+    previous == Token::Symbol(b')')
+        || ["AS", "WITH", "RECURSIVE"].iter().any(|word| previous.is_word(word))
 }
 
 /// Whether rows are selected, and in the plainest way.
@@ -126,6 +136,8 @@ pub(super) struct Reader<'a> {
 pub(super) enum Mark {
     /// The last word stood behind a dot.
     Qualified,
+    /// The last name is that of a table, as given by the statement: a parenthesis behind it holds columns.
+    Named,
     /// Nothing but a `SELECT` has been seen so far.
     OnlyReads,
     /// Another statement stands before this one.
@@ -272,7 +284,8 @@ impl<'a> Reader<'a> {
     /// What a statement is that begins with this word, in capitals, and why it keeps its backend, if it does.
     fn first_word(&mut self, name: &[u8]) -> (Verb, Option<Pin>) {
         match name {
-            b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"DO" | b"USE" | b"DESCRIBE" | b"DESC"
+            b"WITH" => (Verb::With, None),
+            b"SELECT" | b"VALUES" | b"TABLE" | b"DO" | b"USE" | b"DESCRIBE" | b"DESC"
             | b"EXPLAIN" | b"HELP" | b"SAVEPOINT" | b"RELEASE" | b"OPTIMIZE" | b"CHECK"
             | b"REPAIR" | b"CHECKSUM" | b"PURGE" | b"SHUTDOWN" => (Verb::Other, None),
             b"UPDATE" | b"DELETE" => {
@@ -287,7 +300,7 @@ impl<'a> Reader<'a> {
             // `ANALYZE` runs what it analyses.
             b"LOAD" | b"ANALYZE" => {
                 self.found.inserts = Inserts::Unreported;
-                (Verb::Other, None)
+                (if name == b"LOAD" { Verb::Load } else { Verb::Other }, None)
             }
             b"CREATE" => {
                 self.found.inserts = Inserts::Reported;
@@ -337,6 +350,9 @@ impl<'a> Reader<'a> {
 
     fn go_on(&mut self, previous: Token<'a>, token: Token<'a>) {
         self.looks_up.go_on(token);
+        if matches!(token, Token::Word(_) | Token::Quoted(_)) {
+            self.marks.set(Mark::Named, names_table(previous));
+        }
         if let (Verb::Set, Some(set)) = (self.verb, &mut self.set)
             && token != Token::Symbol(b';')
         {
@@ -433,9 +449,16 @@ impl<'a> Reader<'a> {
             }
             _ => false,
         };
+        // A server may leave out what stands in an executable comment, such as the `AS` before a name.
+        let are_columns = !self.tokens.saw_executable_comment()
+            && match self.verb {
+                Verb::Load | Verb::With if self.depth == 1 => true,
+                _ => self.marks.has(Mark::Named),
+            };
         match self.verb {
             Verb::Insert => self.verb = Verb::Other,
             Verb::Define => {}
+            _ if are_columns => {}
             _ if is_unknown => {
                 self.found.pin(Pin::Function);
                 self.doubt_messages();
@@ -497,6 +520,14 @@ impl<'a> Reader<'a> {
                 self.verb = Verb::Other;
             }
             b"SELECT" if self.verb == Verb::Define => self.verb = Verb::Other,
+            b"SELECT" | b"VALUES" | b"TABLE" | b"UPDATE" | b"DELETE" | b"INSERT" | b"REPLACE"
+                if self.verb == Verb::With && self.depth == 0 =>
+            {
+                self.verb = Verb::Other;
+            }
+            b"SET" if self.verb == Verb::Load && !previous.is_word("CHARACTER") => {
+                self.verb = Verb::Other;
+            }
             b"TEMPORARY" if self.verb == Verb::Define => self.found.pin(Pin::TemporaryTable),
             b"PROCEDURE" | b"FUNCTION" | b"TRIGGER" | b"EVENT" | b"PACKAGE"
                 if self.verb == Verb::Define && !matches!(previous, Token::Symbol(_)) =>
