@@ -4,6 +4,7 @@
 use wire::lex::Token;
 use wire::text::{Text, Tokens};
 
+use super::alters;
 use super::traits::Trait;
 use crate::counts::{Asked, Finds};
 use crate::marks::Marks;
@@ -185,10 +186,12 @@ impl<'a> Reader<'a> {
         }
         if self.tokens.is_cut() {
             self.found = Intent { digest: self.digester.digest(), ..Intent::default() };
+            self.found.traits.add(Trait::Alters);
             return self.found.pin(Pin::Unreadable);
         }
         self.found.digest = self.digester.digest();
         let is_plain = self.statements == 1 && !self.tokens.saw_executable_comment();
+        self.found.traits.add_if(Trait::Alters, self.tokens.saw_executable_comment());
         if !is_plain {
             for sole in [Trait::Begin, Trait::End, Trait::Releases] {
                 self.found.traits.remove(sole);
@@ -264,6 +267,7 @@ impl<'a> Reader<'a> {
         self.ends = Ends::of(name);
         self.looks_up.begin(name);
         self.found.traits.add_if(Trait::Fires, inserts::may_fire(name));
+        self.found.traits.add_if(Trait::Alters, alters::may_alter(name));
         let (verb, pin) = self.first_word(name);
         self.begin_messages(word);
         self.verb = verb;
@@ -411,7 +415,10 @@ impl<'a> Reader<'a> {
             Token::String(text) if self.marks.has(Mark::Prepares) => {
                 self.found.traits.add_if(Trait::AsksConnectionId, own_id::may_ask(text));
             }
-            Token::Unfinished => self.found.pin(Pin::Unreadable),
+            Token::Unfinished => {
+                self.found.traits.add(Trait::Alters);
+                self.found.pin(Pin::Unreadable);
+            }
             Token::Quoted(_) | Token::String(_) | Token::Number(_) | Token::Symbol(_) => {}
         }
     }

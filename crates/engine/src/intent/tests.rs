@@ -600,3 +600,42 @@ fn a_text_of_any_length_is_read_and_one_of_any_number_of_tokens_is_not() {
     let many = read(&of(TOKENS_MAX / 2));
     assert_eq!((many.pin, many.finds, many.read), (Some(Pin::Unreadable), Finds::Unknown, None));
 }
+
+#[test]
+fn only_what_certainly_defines_nothing_alters_nothing() {
+    for text in [
+        "select 1",
+        "(SELECT 1)",
+        " INSERT INTO t VALUES (1);",
+        "/* a client's name */ UPDATE t SET a = 1",
+        "WITH c AS (SELECT 1) SELECT 1 FROM c",
+        "EXPLAIN SELECT 1",
+        "COMMIT",
+        "SET a = 1",
+        "SET STATEMENT max_statement_time=1 FOR SELECT 1",
+        "Use shop",
+        "SELECT 1; DELETE FROM t",
+        "",
+    ] {
+        assert!(!read(text).has(Trait::Alters), "{text}");
+    }
+    for text in [
+        "DROP DATABASE shop",
+        "/* a client's name */ DROP VIEW v",
+        "SELECT 1; DROP DATABASE shop",
+        "SELECT 1; /*!50000 DROP DATABASE shop */",
+        "SELECT 1; DELIMITER",
+        "SET STATEMENT max_statement_time=1 FOR DROP DATABASE shop",
+        "SET/**/STATEMENT a=1 FOR DROP DATABASE shop",
+        "CALL p()",
+        "EXECUTE s",
+        "EXECUTE IMMEDIATE 'DROP VIEW v'",
+        "REVOKE ALL ON shop.* FROM app",
+        "FLUSH PRIVILEGES",
+        "BEGIN NOT ATOMIC DROP VIEW v; END",
+        "SELECT 'a",
+        "?",
+    ] {
+        assert!(read(text).has(Trait::Alters), "{text}");
+    }
+}

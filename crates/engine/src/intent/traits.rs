@@ -30,6 +30,8 @@ pub enum Trait {
     End,
     /// Has a `sql_mode` of its own, which ends with it although its reply shows it.
     PassingMode,
+    /// May define something, or take a schema or a right from any user.
+    Alters,
 }
 
 crate::marks!(Trait);

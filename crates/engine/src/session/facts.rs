@@ -8,7 +8,6 @@ use crate::intent::{Digest, Ends, Inserts, Intent, LooksUp, Messages, Moves, Set
 use crate::kept::{Format, Shows};
 use crate::marks::Marks;
 use crate::pin::Pin;
-use crate::schemas::may_alter;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
@@ -59,7 +58,10 @@ impl Facts {
         if intent.messages == Messages::Shown {
             self.shows = Shows::read(text).map(|shows| (shows, format));
         }
-        self.alters = intent.read.is_none() && may_alter(text.bytes);
+        // Where a string with a backslash ends is not known of a client that is passed through: there may be more
+        // statements than were read.
+        let may_hide = |text: &[u8]| text.contains(&b'\\') && text.contains(&b';');
+        self.alters = intent.has(Trait::Alters) || intent.read.is_none() && may_hide(text.bytes);
         self.traits = intent.traits;
         self.inserts = intent.inserts;
         self.counts = intent.counts;
