@@ -14,14 +14,14 @@ use crate::dispatch::cached::{self, CacheLook};
 use crate::dispatch::client::Client;
 use crate::dispatch::clusters::{self, Way};
 use crate::dispatch::command::Command;
-use crate::dispatch::crowds;
 use crate::dispatch::launch;
 use crate::dispatch::local::Local;
 use crate::dispatch::pipeline;
 use crate::dispatch::queue_timeout;
 use crate::dispatch::rights;
 use crate::dispatch::route;
-use crate::dispatch::shared_reads;
+use crate::dispatch::sharing;
+use crate::dispatch::sharing::crowds;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
@@ -168,7 +168,7 @@ pub(crate) fn enter_here(
             let is_read = command.facts.read.is_some();
             if wait(worker, client, command, packet, waiting) {
                 if is_read {
-                    shared_reads::join(worker, client);
+                    sharing::join(worker, client);
                 }
                 start_ready(worker, local);
                 supply::provide(worker, local, key);
@@ -297,7 +297,7 @@ pub(crate) fn hold_up(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     let Some(slot) = backend.slot.take() else { return };
     worker.counters.held_up.add(1);
     pipeline::cancel_pipelined(worker, backend, Why::Unread);
-    shared_reads::part(backend);
+    sharing::part(backend);
     set_down(worker, backend, slot, SetDown::Unread);
 }
 
@@ -443,7 +443,7 @@ fn begin(worker: &Rc<Worker>, local: &Local, start: Start<Rc<Client>, Rc<Backend
         client.wake();
         return backend.wake();
     }
-    shared_reads::gather(worker, &client, &backend);
+    sharing::gather(worker, &client, &backend);
     launch_held(worker, &client, &backend);
 }
 

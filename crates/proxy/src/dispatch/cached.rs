@@ -2,7 +2,7 @@
 //!
 //! Owns the look before the gate ([`enter`]), the run that fills an entry while others wait for it ([`begin_run`]), and
 //! what becomes of its reply ([`keeping`]). Which statements may share a reply is said by
-//! [`crate::dispatch::shared_reads`], which tables they read and write by `engine::cache`; writes are followed in
+//! [`crate::dispatch::sharing`], which tables they read and write by `engine::cache`; writes are followed in
 //! [`written`]. Invariants: a client gets a reply that is kept only if no statement that might have changed it has ended
 //! since its run began, nor is under way; while another Flifo takes over, none does.
 
@@ -25,8 +25,8 @@ use crate::dispatch::cached::kept::{Entry, Fill};
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::notes;
-use crate::dispatch::shared_reads;
-use crate::dispatch::shared_run::Sharing;
+use crate::dispatch::sharing;
+use crate::dispatch::sharing::run::Sharing;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 
@@ -107,7 +107,7 @@ fn look(
 ) -> Result<Found, WhyNot> {
     let server = client.server.get();
     let members = worker.shared.cluster.of(server);
-    if !shared_reads::may_be_cached(worker, client, command) {
+    if !sharing::may_be_cached(worker, client, command) {
         return Err(WhyNot::Unfit);
     }
     if !members.followed.may_serve(&worker.plan().cache, client.times.came) {
@@ -141,7 +141,7 @@ fn look(
     let found = written::definitions(worker, client, members).ok_or(WhyNot::Definitions)?;
     let links = found.links.as_ref().ok_or(WhyNot::Definitions)?;
     let places =
-        shared_reads::with_text(client, command, |text, schema| places_read(text, schema, links));
+        sharing::with_text(client, command, |text, schema| places_read(text, schema, links));
     let places = places.flatten().ok_or(WhyNot::Tables)?;
     if members.generations.are_being_written(&places) {
         return Err(WhyNot::Written);
@@ -180,7 +180,7 @@ fn answer(worker: &Worker, client: &Client, mut command: Box<Command>, entry: &E
         notes::see_cached(worker, client, *noted, entry.rows);
     }
     let mut session = client.session.borrow_mut();
-    shared_reads::keep_types(&mut session, &command);
+    sharing::keep_types(&mut session, &command);
     let end = SharedEnd::Rows { rows: entry.rows, status: entry.status };
     observe::end_shared(&mut session, &command.facts, &end);
     drop(session);

@@ -19,7 +19,7 @@ use crate::dispatch::leaving;
 use crate::dispatch::lost_backend;
 use crate::dispatch::notes;
 use crate::dispatch::pipeline;
-use crate::dispatch::shared_run::Sharing;
+use crate::dispatch::sharing::run::Sharing;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};

@@ -22,7 +22,7 @@ use crate::cluster::members::ClusterId;
 use crate::cluster::servers::ServerId;
 use crate::dispatch::cached::writes::Writes;
 use crate::dispatch::ruled::hits::{RuleWay, Ruled};
-use crate::dispatch::shared_run::{CountedRun, Sharing};
+use crate::dispatch::sharing::run::{CountedRun, Sharing};
 use crate::records::Noted;
 
 #[derive(Default)]
@@ -45,7 +45,7 @@ pub(crate) struct Command {
     pub(crate) again: u8,
     /// What it is to commands that ask the same.
     pub(crate) sharing: Sharing,
-    /// It may take long: others that ask the same wait for its end. See [`crate::dispatch::crowds`].
+    /// It may take long: others that ask the same wait for its end. See [`crate::dispatch::sharing::crowds`].
     pub(crate) counted: Option<CountedRun>,
     /// What hardly any command has.
     pub(crate) rare: Option<Box<Rare>>,

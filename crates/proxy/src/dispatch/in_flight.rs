@@ -21,7 +21,7 @@ use wire::rows;
 
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
-use crate::dispatch::shared_run::{SharedRun, Sharing};
+use crate::dispatch::sharing::run::{SharedRun, Sharing};
 use crate::worker::outbox::SharedBytes;
 
 /// One command that was sent, whose reply has not ended.

@@ -28,7 +28,7 @@ use crate::dispatch::finish;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::prepared;
 use crate::dispatch::session_setup;
-use crate::dispatch::shared_reads;
+use crate::dispatch::sharing;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
@@ -169,7 +169,7 @@ pub(crate) fn is_ready(worker: &Worker, client: &Client, backend: &Backend) -> b
 /// Sends the command that a client has on hold behind others. Its packet is kept until its reply is the next to come.
 pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) {
     client.waiting.set(None);
-    shared_reads::gather(worker, client, backend);
+    sharing::gather(worker, client, backend);
     let Some(mut command) = client.take_command() else { return };
     backend.board(client);
     let mut packet = std::mem::take(&mut command.packet);

@@ -27,8 +27,8 @@ use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::interrupted;
 use crate::dispatch::out_of_sight;
 use crate::dispatch::ruled::copied::{Copied, MirrorPart};
-use crate::dispatch::shared_reads::is_free;
-use crate::dispatch::shared_run::Sharing;
+use crate::dispatch::sharing::is_free;
+use crate::dispatch::sharing::run::Sharing;
 use crate::dispatch::worker::Worker;
 use crate::mirror::copies::{CopiedClient, CopiedCommand, MirrorCopy};
 

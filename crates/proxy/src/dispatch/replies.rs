@@ -43,8 +43,8 @@ use crate::dispatch::route;
 use crate::dispatch::ruled::passed;
 use crate::dispatch::session_reset;
 use crate::dispatch::session_setup;
-use crate::dispatch::shared_reads;
-use crate::dispatch::shared_run::Sharing;
+use crate::dispatch::sharing;
+use crate::dispatch::sharing::run::Sharing;
 use crate::dispatch::supply;
 use crate::dispatch::time_limits;
 use crate::dispatch::worker::{Mail, Worker};
@@ -607,7 +607,7 @@ fn share(
         if !run.is_shared() {
             return;
         }
-        shared_reads::deliver(worker, backend, flight, run, tail, took, settled);
+        sharing::deliver(worker, backend, flight, run, tail, took, settled);
     }
 }
 

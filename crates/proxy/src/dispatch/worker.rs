@@ -45,7 +45,7 @@ use crate::dispatch::memory::Memory;
 use crate::dispatch::neighbours::Neighbours;
 use crate::dispatch::orders;
 use crate::dispatch::ruled::hits::WorkerRules;
-use crate::dispatch::shared_run::SharedReads;
+use crate::dispatch::sharing::run::SharedReads;
 use crate::dispatch::tally::Tally;
 use crate::dispatch::traffic::{self, ServerTraffic};
 use crate::fault::Kind;

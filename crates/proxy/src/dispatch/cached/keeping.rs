@@ -10,7 +10,7 @@ use wire::response::Status;
 
 use crate::dispatch::backend::Backend;
 use crate::dispatch::cached::kept::{Entry, Fill};
-use crate::dispatch::shared_run::SharedRun;
+use crate::dispatch::sharing::run::SharedRun;
 use crate::dispatch::worker::Worker;
 
 /// The reply to a run that fills an entry has ended, in rows that are as good for others. `head`: what its first client

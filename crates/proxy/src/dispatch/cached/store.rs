@@ -6,7 +6,7 @@ use crate::cluster::members::ClusterId;
 use crate::dispatch::cached::kept::{Asked, AskedText};
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
-use crate::dispatch::shared_reads::{self, Asks};
+use crate::dispatch::sharing::{self, Asks};
 use crate::dispatch::worker::Worker;
 
 /// What a command asks, and by what kind of session.
@@ -71,5 +71,5 @@ pub(crate) fn hash(
     command: &Command,
     cluster: ClusterId,
 ) -> Option<u64> {
-    shared_reads::hash_of(worker, client, command, cluster.0)
+    sharing::hash_of(worker, client, command, cluster.0)
 }

@@ -2,9 +2,13 @@
 //!
 //! Owns which waiting statements may stand together ([`join`]), the moment in which a group is closed ([`gather`]: when
 //! the run of its first statement begins), and the answer to the followers ([`deliver`]). What a text may be is
-//! `engine::sharing`'s. Followers that get no answer wait again: [`crate::dispatch::cut_out`]. Invariants: a statement
+//! `engine::sharing`'s. Followers that get no answer wait again: [`cut_out`]. Reads of which equal ones run: [`crowds`]. Invariants: a statement
 //! joins only a run that begins when it waits already; only clients are together to which each byte of the reply would
 //! have been the same; a follower has been written nothing before all of the reply is there.
+
+pub(crate) mod crowds;
+pub(crate) mod cut_out;
+pub(crate) mod run;
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -23,17 +27,16 @@ use wire::lex::Dialect;
 use wire::statement::{self, Execute};
 use wire::text::{Lexed, Text};
 
+use self::run::{CountedRun, SharedRun, Sharing};
 use crate::dispatch::backend::Backend;
 use crate::dispatch::cached::keeping;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
-use crate::dispatch::crowds;
 use crate::dispatch::in_flight::{AfterReply, InFlight, Settled};
 use crate::dispatch::interrupted;
 use crate::dispatch::local::ClientsGate;
 use crate::dispatch::notes;
 use crate::dispatch::out_of_sight;
-use crate::dispatch::shared_run::{CountedRun, SharedRun, Sharing};
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 

@@ -3,7 +3,7 @@
 //! A run belongs to the command of its leader, the client that the statement is sent for, and goes where that goes. Its
 //! followers are known by their numbers only: each has its own command on hold, and any of them may be gone when the
 //! reply comes. Invariant: a run that ends without having answered its followers, in whatever way its leader's command
-//! ends, leaves them as strays, and each stray waits again ([`crate::dispatch::cut_out`]).
+//! ends, leaves them as strays, and each stray waits again ([`crate::dispatch::sharing::cut_out`]).
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, Hash};

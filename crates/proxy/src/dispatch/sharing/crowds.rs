@@ -2,7 +2,7 @@
 //!
 //! Owns the look before the gate ([`enter`]) and the way back to the queue. What is counted, and for how long a crowd
 //! waits, is `engine::sharing::Crowds`'. A client of a crowd waits as a follower does, for a run that has not begun; when
-//! its crowd goes back, it waits again as a stray does ([`crate::dispatch::cut_out`]), and there the first run of its
+//! its crowd goes back, it waits again as a stray does ([`crate::dispatch::sharing::cut_out`]), and there the first run of its
 //! group gathers the others. Invariants: a run is counted from before it is sent until its command is over, in whatever
 //! way; a client joins no crowd whose run could not be its own.
 
@@ -10,8 +10,8 @@ use std::rc::Rc;
 
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
-use crate::dispatch::shared_reads;
-use crate::dispatch::shared_run::{CountedRun, Sharing};
+use crate::dispatch::sharing;
+use crate::dispatch::sharing::run::{CountedRun, Sharing};
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 
@@ -39,16 +39,16 @@ fn enter_long(
     packet: &[u8],
 ) -> Option<Box<Command>> {
     let is_alone = matches!(command.sharing, Sharing::Alone) && !client.input.is_part();
-    if !is_alone || !shared_reads::is_on(worker, client, &command) {
+    if !is_alone || !sharing::is_on(worker, client, &command) {
         return Some(command);
     }
     command.packet = worker.buffers.keep(packet);
-    let Some(hash) = shared_reads::hash(worker, client, &command) else {
+    let Some(hash) = sharing::hash(worker, client, &command) else {
         worker.buffers.forget(std::mem::take(&mut command.packet));
         return Some(command);
     };
     let is_full = worker.sharing.crowds.borrow().is_full(hash);
-    if is_full && shared_reads::may_share(worker, client, &command) {
+    if is_full && sharing::may_share(worker, client, &command) {
         let (now, number) = (crate::worker::clock::now(), || worker.sharing.next_number());
         let joined = worker.sharing.crowds.borrow_mut().join(hash, client.id, now, number);
         if let Some(number) = joined {

@@ -13,8 +13,8 @@ use crate::dispatch::admit;
 use crate::dispatch::client::Client;
 use crate::dispatch::clusters;
 use crate::dispatch::route;
-use crate::dispatch::shared_reads;
-use crate::dispatch::shared_run::{Sharing, Stray, WaitsAgain};
+use crate::dispatch::sharing;
+use crate::dispatch::sharing::run::{Sharing, Stray, WaitsAgain};
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 
@@ -24,7 +24,7 @@ pub(crate) async fn run(worker: Rc<Worker>) {
         let strays = worker.sharing.await_strays().await;
         // Each goes to the head.
         for stray in strays.iter().rev() {
-            if let Some(client) = shared_reads::follower(&worker, stray.client, stray.run) {
+            if let Some(client) = sharing::follower(&worker, stray.client, stray.run) {
                 go_back(&worker, &client, stray);
             }
         }
@@ -57,6 +57,6 @@ fn go_back(worker: &Rc<Worker>, client: &Rc<Client>, stray: &Stray) {
     let mut gate = worker.at(server).gate.borrow_mut();
     client.waiting.set(Some(gate.wait_again(key, Rc::clone(client), ask, now)));
     drop(gate);
-    shared_reads::join(worker, client);
+    sharing::join(worker, client);
     worker.agenda.look_at(server);
 }
