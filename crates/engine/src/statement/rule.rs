@@ -13,6 +13,7 @@ use super::template::Template;
 use super::window::TimeWindow;
 use crate::mirror::fit::MirrorTakes;
 use crate::mirror::line::LineBounds;
+use crate::sharing::ShareReads;
 use wire::like::NamePattern;
 
 /// A rule.
@@ -166,6 +167,8 @@ pub struct RuleActs {
     pub cache: Option<RuleCache>,
     /// A copy of it runs in another cluster.
     pub mirror: Option<RuleMirror>,
+    /// Whether equal reads that wait are run once.
+    pub share_reads: ShareReads,
 }
 
 /// How a reply is kept for clients that ask the same.
@@ -392,6 +395,7 @@ impl RuleActs {
             ("next", self.next.is_some()),
             ("cache", self.cache.is_some()),
             ("mirror", self.mirror.is_some()),
+            ("share_reads", self.share_reads != ShareReads::AsAbove),
         ];
         acts.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::rule::{RuleActs, RuleCache, RuleConnection, RuleLog};
 use super::rules::{ReadyRule, Rules};
+use crate::sharing::ShareReads;
 
 /// The rules that a statement, or all statements of a text, hit.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +71,12 @@ impl<'r> RuleHits<'r> {
     /// For how long its reply is kept.
     pub fn cache(self) -> Option<RuleCache> {
         self.last(|acts| acts.cache).map(|(cache, _)| cache)
+    }
+
+    /// Whether it shares its run with others, or theirs.
+    pub fn share_reads(self) -> ShareReads {
+        self.ready()
+            .fold(ShareReads::AsAbove, |so_far, it| so_far.narrowed(it.rule.acts.share_reads))
     }
 
     /// The label at which the client's next statements begin, if rules say something of that; `None` within: at none.

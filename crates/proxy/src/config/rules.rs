@@ -119,6 +119,11 @@ const KEYS: &[(&str, &str)] = &[
          others get it while one of them fetches a new one. `large`: replies of up to 8 MiB, instead of 256 KiB.",
     ),
     (
+        "share_reads",
+        "`\"on\"` or `\"off\"`: whether equal reads that wait at the same moment are run once, whatever \
+         `server.share_reads`, `users.share_reads` and `classes.share_reads` say.",
+    ),
+    (
         "mirror",
         "`{ cluster = \"next\" }`: a copy of the statement runs in this cluster when it was answered, and the replies are \
          compared (`SHOW MIRRORS`). Beside it: `writes = true` (statements that change rows are copied as well), `at_once` \

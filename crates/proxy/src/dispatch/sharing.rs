@@ -2,8 +2,8 @@
 //!
 //! Owns which waiting statements may stand together ([`join`]), the moment in which a group is closed ([`gather`]: when
 //! the run of its first statement begins), and the answer to the followers ([`deliver`]). What a text may be is
-//! `engine::sharing`'s. Followers that get no answer wait again: [`cut_out`]. Reads of which equal ones run: [`crowds`]. Invariants: a statement
-//! joins only a run that begins when it waits already; only clients are together to which each byte of the reply would
+//! `engine::sharing`'s. Followers that get no answer wait again: [`cut_out`]. Reads of which equal ones run: [`crowds`]. Invariants: a
+//! statement joins only a run that begins when it waits already; only clients are together to which each byte of the reply would
 //! have been the same; a follower has been written nothing before all of the reply is there.
 
 pub(crate) mod crowds;
@@ -12,6 +12,7 @@ pub(crate) mod run;
 
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::counts::{Asked, Finds};
@@ -37,6 +38,8 @@ use crate::dispatch::interrupted;
 use crate::dispatch::local::ClientsGate;
 use crate::dispatch::notes;
 use crate::dispatch::out_of_sight;
+use crate::dispatch::ruled::copied::MirrorPart;
+use crate::dispatch::ruled::hits::Ruled;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 
@@ -50,7 +53,9 @@ pub(crate) fn join(worker: &Worker, client: &Client) {
         return;
     }
     let mut current = client.current.borrow_mut();
-    let Some(command) = &mut *current else { return };
+    // A run that others wait for goes on alone.
+    let may_join = |command: &&mut Box<Command>| !matches!(command.sharing, Sharing::Leads(_));
+    let Some(command) = current.as_mut().filter(may_join) else { return };
     let known = command.counted.as_ref().map(CountedRun::hash);
     let Some(hash) = known.or_else(|| hash(worker, client, command)) else { return };
     (command.sharing, command.counted) = (Sharing::Waits(hash), None);
@@ -65,17 +70,34 @@ pub(crate) fn is_on(worker: &Worker, client: &Client, command: &Command) -> bool
     let of_server = worker.plan().server.share_reads;
     let of_user = client.key.get().map(|key| worker.user_of(key, |user| user.share_reads));
     let of_class = worker.classes().get(client.ask(command).class).share_reads;
-    of_server.narrowed(of_user.unwrap_or_default()).narrowed(of_class).is_on()
+    let of_rules = ruled(command).map(|ruled| ruled.hits().share_reads()).unwrap_or_default();
+    of_server.narrowed(of_user.unwrap_or_default()).narrowed(of_class).narrowed(of_rules).is_on()
 }
 
 /// Whether the statement may get the reply to another client's run, or others the reply to its own. Its client has no
 /// backend, or one for this statement only.
 pub(crate) fn may_share(worker: &Worker, client: &Client, command: &Command) -> bool {
-    is_unruled(command) && may_be_cached(worker, client, command)
+    may_be_ruled_so(command) && may_be_cached(worker, client, command)
 }
 
-fn is_unruled(command: &Command) -> bool {
-    command.rare.as_ref().is_none_or(|it| it.ruled.is_none())
+/// What rules have said of a command, if any has.
+fn ruled(command: &Command) -> Option<&Ruled> {
+    command.rare.as_ref()?.ruled.as_deref()
+}
+
+/// Whether rules do nothing to it that its own run is needed for: to be copied, or to be kept.
+fn may_be_ruled_so(command: &Command) -> bool {
+    ruled(command)
+        .is_none_or(|ruled| ruled.cache.is_none() && matches!(ruled.mirror, MirrorPart::None))
+}
+
+/// Whether the same rules have said all that was said of both.
+fn are_ruled_alike(one: &Command, two: &Command) -> bool {
+    match (ruled(one), ruled(two)) {
+        (None, None) => true,
+        (Some(one), Some(two)) => Arc::ptr_eq(&one.rules, &two.rules) && one.hit == two.hit,
+        _ => false,
+    }
 }
 
 /// Whether all that its reply can tell are rows, and these are the server's own.
@@ -311,7 +333,7 @@ fn close_group(
 fn may_follow(client: &Client) -> bool {
     let current = client.current.borrow();
     let Some(command) = &*current else { return false };
-    is_unruled(command)
+    may_be_ruled_so(command)
         && is_plain(command)
         && is_whole(client, command)
         && client.backend.borrow().is_none()
@@ -350,6 +372,7 @@ fn is_same(leader: &Client, command: &Command, client: &Client) -> bool {
         && leader.capabilities == client.capabilities
         && leader.capabilities_now() == client.capabilities_now()
         && leader.ask(command).class == client.ask(own).class
+        && are_ruled_alike(command, own)
         && one.schema == two.schema
         && one.was_reset == two.was_reset
         && one.status() == two.status()

@@ -27,6 +27,8 @@ const ACTS: &[&str] = &[
     "queue_timeout = \"1h\"",
     "connection = \"share\"",
     "retries = 0",
+    "share_reads = \"on\"",
+    "share_reads = \"off\"",
     "log = [\"slow\", \"audit\"]",
     "route = { role = \"writer\" }",
     "route = { role = \"writer\" }\nthen = \"next\"",

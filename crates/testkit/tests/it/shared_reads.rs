@@ -73,7 +73,11 @@ impl Scene {
              share_reads = \"on\"\n[limits]\nwait = \"120s\"\n[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n\
              [[classes]]\nname = \"alone\"\nusers = [\"another\"]\nshare_reads = \"off\"\n\
              [[users]]\nname = \"{USER}\"\npassword = \"{}\"\n\
-             [[users]]\nname = \"alone\"\npassword = \"alone\"\nshare_reads = \"off\"\n",
+             [[users]]\nname = \"alone\"\npassword = \"alone\"\nshare_reads = \"off\"\n\
+             [[rules]]\nname = \"never\"\nmatch = {{ tag = {{ share = \"never\" }} }}\nshare_reads = \"off\"\n\
+             [[rules]]\nname = \"always\"\nmatch = {{ tag = {{ share = \"always\" }} }}\nshare_reads = \"on\"\n\
+             [[rules]]\nname = \"any\"\nmatch = {{ tag = {{ rule = \"any\" }} }}\nretries = 1\n\
+             [[rules]]\nname = \"half\"\nmatch = {{ tag = {{ rule = \"half\" }}, share = 0.5 }}\nretries = 1\n",
             server.socket().display(),
             server.password(),
         ));
@@ -563,7 +567,38 @@ fn what_is_off_is_not_shared(scene: &mut Scene) {
     let mut others: Vec<_> = (0..4).map(|_| scene.client_of("alone", "alone")).collect();
     let (answers, shared) = scene.stampede(&mut others, READ);
     assert!(is_alike(&answers, &value("10")) && shared == (0, 0), "{answers:?} {shared:?}");
+    rules_say_what_is_shared(scene, &mut clients);
     scene.console.query("SET server.share_reads = 'off'").expect("an option");
     let (answers, shared) = scene.stampede(&mut clients, READ);
     assert!(is_alike(&answers, &value("10")) && shared == (0, 0), "{answers:?} {shared:?}");
+    let always = format!("/* share='always' */ {READ}");
+    let (answers, shared) = scene.stampede(&mut clients, &always);
+    assert!(is_alike(&answers, &value("10")) && shared == (3, 3), "{answers:?} {shared:?}");
+    rules_are_of_those_that_share(scene);
+}
+
+fn rules_say_what_is_shared(scene: &mut Scene, clients: &mut [FakeClient]) {
+    for (tag, wanted) in [("share='never'", (0, 0)), ("rule='any'", (3, 3))] {
+        let (answers, shared) = scene.stampede(clients, &format!("/* {tag} */ {READ}"));
+        assert!(
+            is_alike(&answers, &value("10")) && shared == wanted,
+            "{tag}: {answers:?} {shared:?}"
+        );
+    }
+    let hits = scene.console.query("SELECT hits FROM rules WHERE name = 'any'").expect("rules");
+    assert_eq!(hits, [["4"]], "each is counted");
+}
+
+/// A rule that hits half of what is asked: those that it has hit share a run, and those that it has not share another one.
+fn rules_are_of_those_that_share(scene: &mut Scene) {
+    scene.console.query("SET server.share_reads = 'on'").expect("an option");
+    let mut clients = scene.clients(40);
+    let before = scene.console.query("SELECT hits FROM rules WHERE name = 'half'").expect("rules");
+    let text = format!("/* rule='half' */ {READ}");
+    let (answers, shared) = scene.stampede(&mut clients, &text);
+    let after = scene.console.query("SELECT hits FROM rules WHERE name = 'half'").expect("rules");
+    let count = |rows: &[Vec<String>]| rows[0][0].parse::<u64>().expect("a number");
+    let hit = count(&after) - count(&before);
+    assert!((1..40).contains(&hit), "{hit}");
+    assert!(is_alike(&answers, &value("10")) && shared == (38, 38), "{answers:?} {shared:?} {hit}");
 }

@@ -189,8 +189,8 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   values do not depend on the client or the moment (so `server.read_definitions` \
                   must be on), and replies of up to 16 MiB. While \
                   slots are free, only reads that take long wait for equal ones that run, in a \
-                  crowd. `users.share_reads` and \
-                  `classes.share_reads` say otherwise for some.",
+                  crowd. `users.share_reads`, \
+                  `classes.share_reads` and `rules.share_reads` say otherwise for some.",
             elsewhere: &[("Vitess", "enable-consolidator")],
             since: FIRST,
             applies: Now,

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use engine::sharing::ShareReads;
 use engine::statement::edit::{fits_comment, unknown_group};
 use engine::statement::firewall::FirewallMode;
 use engine::statement::rule::{
@@ -66,10 +67,20 @@ pub(super) fn read(
         "next" => acts.next = next(value, reader),
         "cache" => acts.cache = cache(value, reader),
         "mirror" => acts.mirror = mirror(value, reader),
+        "share_reads" => {
+            if let Some(text) = reader.text(value, "rules.share_reads") {
+                match named(&SHARING, text) {
+                    Some(sharing) => acts.share_reads = sharing,
+                    None => reader.wrong(value.span(), "rules.share_reads", one_of(&SHARING)),
+                }
+            }
+        }
         "retries" => acts.retries = reader.number(value, "rules.retries", 0..=10),
         _ => {}
     }
 }
+
+const SHARING: [(&str, ShareReads); 2] = [("on", ShareReads::On), ("off", ShareReads::Off)];
 
 fn next(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<Next> {
     let text = reader.text(value, "rules.next")?;

@@ -132,7 +132,10 @@ fn see_patience(worker: &Rc<Worker>, id: u32, number: u64) {
         if ruled.waited != number {
             return;
         }
-        if client.state() == ClientState::Preparing && waits_for_answer {
+        // Of those that share a run, one may have begun; a crowd goes back to the queue soon.
+        let is_between = client.state() == ClientState::Preparing && waits_for_answer
+            || client.state() == ClientState::Sharing;
+        if is_between {
             ruled.patience = Some(lose_patience(worker, &client, number, AGAIN));
             return;
         }

@@ -95,7 +95,9 @@ impl SharedReads {
     pub(crate) fn adopt(&self, plan: &Plan) {
         let of_users = plan.users.iter().map(|user| user.share_reads);
         let of_classes = plan.classes.iter().map(|rule| rule.class.share_reads);
-        let mut below = of_users.chain(of_classes);
+        let rules = plan.rules.iter().filter(|rule| !rule.off);
+        let of_rules = rules.map(|rule| rule.acts.share_reads);
+        let mut below = of_users.chain(of_classes).chain(of_rules);
         self.is_used.set(plan.server.share_reads.is_on() || below.any(ShareReads::is_on));
     }
 
