@@ -23,6 +23,7 @@ pub mod random_rules;
 pub mod random_templates;
 mod reading;
 pub mod run;
+mod script;
 pub mod sharing;
 pub mod shrink;
 pub mod site;
