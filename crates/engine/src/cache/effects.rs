@@ -12,7 +12,7 @@ use wire::lex::Token;
 use wire::text::{Text, Tokens};
 
 use super::generations::TablePlace;
-use super::links::{LinkedTables, Links};
+use super::links::{LinkedTables, Links, is_call};
 use crate::intent::{Intent, Trait};
 use crate::pin::Pin;
 
@@ -66,7 +66,9 @@ impl Effects {
         let is =
             |words: &[&str]| tokens.into_iter().any(|it| words.iter().any(|word| it.is_word(word)));
         let head = match &*first {
-            _ if calls => return Self::Everything { defines: false },
+            b"CALL" => return called(tokens, schema, links),
+            // What `EXECUTE` runs may define something, and what a function does cannot.
+            _ if calls => return Self::Everything { defines: intent.has(Trait::Alters) },
             b"INSERT" | b"REPLACE" => &["VALUES", "VALUE", "SET", "SELECT", "WITH", "TABLE"][..],
             b"UPDATE" => &["SET"],
             b"DELETE" => &["WHERE"],
@@ -89,7 +91,6 @@ impl Effects {
                 return Self::Nothing;
             }
             b"SET" if !is(&["STATEMENT", "PASSWORD"]) => return Self::Nothing,
-            b"CALL" => return Self::Everything { defines: false },
             _ => return Self::UNKNOWN,
         };
         let mut found = Found::new(schema, links);
@@ -144,6 +145,46 @@ fn loads(tokens: Tokens<'_>, schema: Option<&[u8]>, links: Option<&Links>) -> Ef
         }
     }
     Effects::UNKNOWN
+}
+
+/// `CALL p(…)`: what the procedure writes, if that is known, and if what it is given is nothing that may write.
+fn called(tokens: Tokens<'_>, schema: Option<&[u8]>, links: Option<&Links>) -> Effects {
+    let Some(links) = links else { return Effects::UNKNOWN };
+    let name = |at| tokens.token(at).and_then(name);
+    let (first, second) = match tokens.token(2) {
+        Some(Token::Symbol(b'.')) => (name(1), name(3)),
+        _ => (None, name(1)),
+    };
+    let is_qualified = tokens.token(2) == Some(Token::Symbol(b'.'));
+    let (Some(routine), true) = (second, !is_qualified || first.is_some()) else {
+        return Effects::UNKNOWN;
+    };
+    const READS: &[&str] =
+        &["SELECT", "WITH", "TABLE", "VALUES", "NEXT", "PREVIOUS", "NEXTVAL", "SETVAL", "LASTVAL"];
+    let mut at = if is_qualified { 4 } else { 2 };
+    while let Some(token) = tokens.token(at + 1) {
+        let before = tokens.token(at - 1).unwrap_or(Token::Symbol(b';'));
+        let previous = tokens.token(at).unwrap_or(Token::Symbol(b';'));
+        let calls = token == Token::Symbol(b'(') && is_call(before, previous);
+        if calls || READS.iter().any(|word| token.is_word(word)) {
+            return Effects::UNKNOWN;
+        }
+        at += 1;
+    }
+    match links.written_by(first.as_deref().or(schema), &routine) {
+        LinkedTables::Tables(tables) => {
+            let place = |(schema, table)| TablePlace::of_table(schema, table);
+            let mut places: Vec<_> = tables.map(place).collect();
+            places.sort_unstable();
+            places.dedup();
+            match places.len() {
+                0 => Effects::Nothing,
+                1..NAMES_MAX => Effects::Tables(places.into()),
+                _ => Effects::UNKNOWN,
+            }
+        }
+        LinkedTables::Anything => Effects::UNKNOWN,
+    }
 }
 
 /// Whether there may be more statements than one.
@@ -335,6 +376,15 @@ mod tests {
             (Kind::Trigger, "fires", "INSERT INTO log (n) VALUES (NEW.n)"),
             (Kind::Trigger, "fires_all", "CALL p()"),
             (Kind::Routine, "f", "RETURN 1"),
+            (
+                Kind::Routine,
+                "adds",
+                "BEGIN UPDATE t SET n = n + 1; INSERT INTO fires VALUES (1); END",
+            ),
+            (Kind::Routine, "adds_more", "CALL adds()"),
+            (Kind::Routine, "defines", "BEGIN DROP VIEW v; DELETE FROM t; END"),
+            (Kind::Routine, "escapes", "UPDATE t SET n = '\\'"),
+            (Kind::Routine, "hidden", ""),
             (Kind::Routine, "uuid_to_bin", "RETURN 1"),
         ]
         .map(|(kind, name, body)| Definition {
@@ -403,6 +453,9 @@ mod tests {
             ("INSERT INTO fires VALUES (1)", "fires log"),
             ("DELETE FROM parent WHERE id = 1", "parent child fires log"),
             ("INSERT INTO t VALUES (1);", "t"),
+            ("CALL adds()", "t fires log"),
+            ("call `a`.Adds (1, 'x', @y, NOW(), ?);", "t fires log"),
+            ("CALL adds", "t fires log"),
         ] {
             let Effects::Tables(found) = of(text) else { panic!("{text}: {:?}", of(text)) };
             let missing = places(written).into_iter().find(|place| !found.contains(place));
@@ -429,6 +482,22 @@ mod tests {
             "SET @x = f(1)",
             "SET STATEMENT max_statement_time = 1 FOR DELETE FROM t",
             "CALL p()",
+            "CALL b.adds()",
+            "CALL adds_more()",
+            "CALL defines()",
+            "CALL escapes()",
+            "CALL hidden()",
+            "CALL adds(f(1))",
+            "CALL adds(a.f(1))",
+            "CALL adds(mystery(1))",
+            "CALL adds((SELECT id FROM calls))",
+            "CALL adds(NEXT VALUE FOR s)",
+            "CALL adds(NEXTVAL(s))",
+            "CALL \"adds\"()",
+            "CALL a.\"adds\"()",
+            "CALL .adds()",
+            "CALL adds(); DELETE FROM u",
+            "CALL",
             "EXECUTE s",
             "EXECUTE IMMEDIATE 'DELETE FROM t'",
             "CREATE TABLE t (a INT)",
@@ -458,7 +527,13 @@ mod tests {
         ] {
             assert!(matches!(of(text), Effects::Everything { .. }), "{text}: {:?}", of(text));
         }
+        for text in
+            ["CALL defines()", "CALL p()", "EXECUTE IMMEDIATE f(1)", "EXECUTE s", "DROP VIEW v"]
+        {
+            assert_eq!(of(text), Effects::UNKNOWN, "{text}");
+        }
         let unknown = |text: &str| read(text, Some(b"a"), None);
+        assert_eq!(unknown("CALL adds()"), Effects::UNKNOWN);
         assert_eq!(unknown("DELETE FROM t"), Effects::Everything { defines: false });
         assert_eq!(unknown("SELECT 1"), Effects::Nothing);
     }

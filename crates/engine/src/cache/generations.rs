@@ -142,6 +142,11 @@ impl Written {
         Self { of: Arc::clone(of), places }
     }
 
+    /// It may have written anything else as well.
+    pub fn everything(&self) {
+        self.of.everything();
+    }
+
     /// Whether it is of all tables.
     pub fn is_of_everything(&self) -> bool {
         self.places.contains(&TablePlace::EVERYTHING)

@@ -3,7 +3,7 @@
 //! Read off definitions, rather with a table too many than one too few. What cannot be read, or calls a routine, is taken
 //! to write anything. Invariant: what is behind a table holds all that is behind what is behind it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use wire::lex::{Dialect, Token};
 use wire::text::{Lexed, Tokens};
@@ -18,8 +18,8 @@ pub struct Links {
     names: HashMap<Box<[u8]>, Vec<InSchema>>,
     /// Something is known of a name that may be written in several ways.
     has_odd: bool,
-    /// Routines, in small letters.
-    routines: HashSet<Box<[u8]>>,
+    /// Routines, in the same way.
+    routines: HashMap<Box<[u8]>, Vec<InSchema>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,13 +49,16 @@ impl Links {
         let mut links: HashMap<Table, Link> = HashMap::new();
         let empty =
             || Link { is_view: false, read: Some(BTreeSet::new()), written: Some(BTreeSet::new()) };
-        let mut routines = HashSet::new();
+        let mut routines: HashMap<Table, Link> = HashMap::new();
         for definition in definitions {
             let table =
                 (definition.schema.to_ascii_lowercase(), definition.name.to_ascii_lowercase());
             let found = named(definition);
             match definition.kind {
-                Kind::Routine => _ = routines.insert(table.1.into()),
+                // A procedure and a function may have one name.
+                Kind::Routine => {
+                    add(&mut routines.entry(table).or_insert_with(empty).written, found)
+                }
                 Kind::View => {
                     let link = links.entry(table).or_insert_with(empty);
                     link.is_view = true;
@@ -72,35 +75,55 @@ impl Links {
         }
         close(&mut links, |link| &mut link.read, |link| &link.read);
         close(&mut links, |link| &mut link.written, |link| &link.written);
-        let mut new = Self { routines, ..Self::default() };
-        for ((schema, name), link) in links {
-            new.has_odd |= is_odd(&schema) || is_odd(&name);
-            new.names.entry(name.into()).or_default().push((schema.into(), link));
+        for routine in routines.values_mut() {
+            let behind = routine.written.iter().flatten().filter_map(|it| links.get(it));
+            let more: Vec<_> = behind.map(|link| link.written.clone()).collect();
+            more.into_iter().for_each(|tables| add(&mut routine.written, tables));
+        }
+        let mut new = Self::default();
+        for (from, to) in [(links, &mut new.names), (routines, &mut new.routines)] {
+            for ((schema, name), link) in from {
+                new.has_odd |= is_odd(&schema) || is_odd(&name);
+                to.entry(name.into()).or_default().push((schema.into(), link));
+            }
         }
         new
     }
 
     /// What else is read where this table or view is.
     pub fn read_behind(&self, schema: &[u8], table: &[u8]) -> LinkedTables<'_> {
-        self.behind(Some(schema), table, |link| &link.read)
+        self.behind(&self.names, Some(schema), table, |link| &link.read)
     }
 
     /// What else may be written where this table or view is; `None`: of any schema.
     pub fn written_behind(&self, schema: Option<&[u8]>, table: &[u8]) -> LinkedTables<'_> {
-        self.behind(schema, table, |link| &link.written)
+        self.behind(&self.names, schema, table, |link| &link.written)
     }
 
-    fn behind(
+    /// What a procedure writes; `None`: of any schema. One that is not known writes anything.
+    pub fn written_by(&self, schema: Option<&[u8]>, routine: &[u8]) -> LinkedTables<'_> {
+        let of_name = self.routines.get(&*routine.to_ascii_lowercase()).into_iter().flatten();
+        let is_known = of_name
+            .into_iter()
+            .any(|it| schema.is_none_or(|schema| it.0.eq_ignore_ascii_case(schema)));
+        match is_known {
+            true => self.behind(&self.routines, schema, routine, |link| &link.written),
+            false => LinkedTables::Anything,
+        }
+    }
+
+    fn behind<'a>(
         &self,
+        names: &'a HashMap<Box<[u8]>, Vec<InSchema>>,
         schema: Option<&[u8]>,
         table: &[u8],
         of: fn(&Link) -> &Tables,
-    ) -> LinkedTables<'_> {
+    ) -> LinkedTables<'a> {
         if self.has_odd && (is_odd(table) || schema.is_some_and(is_odd)) {
             return LinkedTables::Anything;
         }
         let mut all: [Option<&BTreeSet<Table>>; 4] = [None; 4];
-        let known = self.names.get(&*table.to_ascii_lowercase()).into_iter().flatten();
+        let known = names.get(&*table.to_ascii_lowercase()).into_iter().flatten();
         let fits =
             |it: &&(Box<[u8]>, Link)| schema.is_none_or(|own| it.0.eq_ignore_ascii_case(own));
         for (at, (_, link)) in known.filter(fits).enumerate() {
@@ -121,7 +144,7 @@ impl Links {
             && tokens.into_iter().any(|token| {
                 let before = called.replace(token);
                 let name = before.and_then(name).filter(|_| token == Token::Symbol(b'('));
-                name.is_some_and(|name| self.routines.contains(&*name.to_ascii_lowercase()))
+                name.is_some_and(|name| self.routines.contains_key(&*name.to_ascii_lowercase()))
             })
     }
 
@@ -176,13 +199,15 @@ fn named(definition: &Definition) -> Tables {
     let lexed = Lexed::default();
     let text = lexed.text(&definition.body, Dialect::default());
     let tokens = text.tokens();
-    if definition.body.is_empty() || tokens.is_cut() || tokens.saw_executable_comment() {
+    // Where a string with a backslash ends is the `sql_mode`'s to say in which it was defined.
+    let is_odd_text = definition.body.is_empty() || definition.body.contains(&b'\\');
+    if is_odd_text || tokens.is_cut() || tokens.saw_executable_comment() {
         return None;
     }
     let mut tables = BTreeSet::new();
     let (mut before, mut previous) = (Token::Symbol(b';'), Token::Symbol(b';'));
     for token in tokens {
-        let is_forbidden = ["CALL", "PREPARE", "EXECUTE"].iter().any(|word| token.is_word(word));
+        let is_forbidden = FORBIDDEN.iter().any(|word| token.is_word(word));
         if is_forbidden || token == Token::Unfinished {
             return None;
         }
@@ -201,8 +226,14 @@ fn named(definition: &Definition) -> Tables {
         .then_some(tables)
 }
 
+/// What is behind these words is not in the text; or they define, and it may be other definitions that count behind them.
+const FORBIDDEN: [&str; 11] = [
+    "CALL", "PREPARE", "EXECUTE", "CREATE", "ALTER", "DROP", "RENAME", "GRANT", "REVOKE", "FLUSH",
+    "INSTALL",
+];
+
 /// Whether a parenthesis behind these opens what a routine is called with.
-fn is_call(before: Token<'_>, previous: Token<'_>) -> bool {
+pub(super) fn is_call(before: Token<'_>, previous: Token<'_>) -> bool {
     match previous {
         // `INTO t (a, b)`.
         Token::Word(_) | Token::Quoted(_) if before.is_word("INTO") => false,

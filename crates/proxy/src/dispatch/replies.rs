@@ -21,6 +21,7 @@ use crate::dispatch::ahead;
 use crate::dispatch::answer;
 use crate::dispatch::backend::{Backend, Life, Taint};
 use crate::dispatch::beginning;
+use crate::dispatch::cached::written;
 use crate::dispatch::capture;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
@@ -539,7 +540,10 @@ fn finish(
         let leaves = flight.failed || flight.warnings > 0;
         worker.pace.borrow_mut().learn(digest, if leaves { Duration::MAX } else { took });
     }
-    if flight.command.as_ref().is_some_and(|command| command.facts.alters) {
+    if let Some(command) = &flight.command
+        && command.facts.alters
+        && !written::defined_nothing(worker, command)
+    {
         worker.shared.alterations.add();
     }
     let Some(client) = flight.client.clone() else {

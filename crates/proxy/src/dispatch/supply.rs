@@ -252,7 +252,7 @@ pub(crate) fn return_to_pool(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backe
         return session_reset::begin(worker, backend);
     }
     if backend.written.borrow().is_some() {
-        written::release(backend);
+        written::release(worker, backend);
     }
     let (now, local) = (crate::worker::clock::now(), worker.at(backend.server));
     let age = || now - backend.opened;

@@ -67,11 +67,13 @@ pub(crate) fn begin(
         return rare.written.set(Some(writes));
     }
     let members = worker.shared.cluster.of(backend.server);
+    let since = worker.shared.alterations.now();
     let effects = effects(worker, client, members, command, packet);
     if effects != Effects::Nothing {
         let defines = effects == Effects::UNKNOWN;
         let written = Written::begin(&members.generations, effects.places());
-        command.rare().written.set(Some(Box::new(Writes { written, defines })));
+        let writes = Writes { written, defines, since };
+        command.rare().written.set(Some(Box::new(writes)));
     }
 }
 
@@ -211,29 +213,40 @@ pub(crate) fn end(worker: &Worker, client: &Client, backend: &Backend, command: 
     if own.is_none() && !backend.written.borrow().is_some() {
         return;
     }
+    let now = worker.shared.alterations.now();
     if own.as_ref().is_some_and(|own| own.defines) {
         worker.shared.alterations.add();
     }
     if client.session.borrow().in_transaction() {
         return own.into_iter().for_each(|own| hold_on(backend, *own));
     }
-    release(backend);
+    own.into_iter().for_each(|own| own.end(now));
+    release(worker, backend);
+}
+
+/// Whether what a command has written is known, and it has surely defined nothing, whatever its first word lets fear.
+pub(crate) fn defined_nothing(worker: &Worker, command: &Command) -> bool {
+    let Some(rare) = &command.rare else { return false };
+    let own = rare.written.take();
+    let now = worker.shared.alterations.now();
+    let is_known = own.as_ref().is_some_and(|own| !own.defines && own.since == now);
+    rare.written.set(own);
+    is_known
 }
 
 fn hold_on(backend: &Backend, writes: Writes) {
     let mut held = backend.written.borrow_mut();
     match &mut *held {
-        Some(held) => {
-            held.defines |= writes.defines;
-            held.written.join(writes.written);
-        }
+        Some(held) => held.join(writes),
         None => *held = Some(Box::new(writes)),
     }
 }
 
 /// The backend is free of its client, whose transaction has ended in whatever way.
-pub(crate) fn release(backend: &Backend) {
-    backend.written.take();
+pub(crate) fn release(worker: &Worker, backend: &Backend) {
+    if let Some(writes) = backend.written.take() {
+        writes.end(worker.shared.alterations.now());
+    }
 }
 
 /// A client has come from the Flifo before, with its backend: what it has written there, that Flifo knew.
@@ -268,7 +281,7 @@ fn adopt(worker: &Worker, is_on: bool) {
         match is_on {
             true if !is_idle(backend) => hold_all(worker, backend),
             true => {}
-            false => release(backend),
+            false => release(worker, backend),
         }
     }
 }
@@ -283,7 +296,8 @@ fn is_idle(backend: &Backend) -> bool {
 fn hold_all(worker: &Worker, backend: &Backend) {
     let generations = &worker.shared.cluster.of(backend.server).generations;
     let written = Written::begin(generations, Effects::UNKNOWN.places());
-    hold_on(backend, Writes { written, defines: true });
+    let since = worker.shared.alterations.now();
+    hold_on(backend, Writes { written, defines: true, since });
 }
 
 /// A connection is gone, with what was in flight on it. The server may still be at work for it.
@@ -302,10 +316,7 @@ pub(crate) fn lose<'f>(
         let rare = flight.command.as_mut().and_then(|command| command.rare.as_mut());
         let Some(writes) = rare.and_then(|rare| rare.written.take()) else { continue };
         match &mut all {
-            Some(all) => {
-                all.defines |= writes.defines;
-                all.written.join(writes.written);
-            }
+            Some(all) => all.join(*writes),
             None => all = Some(writes),
         }
     }
@@ -343,10 +354,11 @@ async fn await_end(
             break;
         }
     }
+    let now = worker.shared.alterations.now();
     if writes.defines {
         worker.shared.alterations.add();
     }
-    drop(writes);
+    writes.end(now);
 }
 
 /// Whether the server says that it has no such session any more, or has been started since the session was lost: then
