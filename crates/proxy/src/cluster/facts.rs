@@ -1,7 +1,7 @@
 //! What is known of a server: its version and capabilities, from its last greeting; what connecting to it has shown;
 //! and whether an administrator holds statements back from it. Also which capabilities clients are offered for it.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
@@ -24,6 +24,8 @@ pub(crate) struct ServerFacts {
     /// TLS has failed on its Unix socket, and that clients are passed through in plain has been said.
     tls_fails: AtomicBool,
     told_plain: AtomicBool,
+    /// The second in which it was started, by its own clock; zero if that is not known.
+    started: AtomicU64,
     /// What it says of its sessions, and what resets undo there.
     pub(crate) reports: SessionReports,
     standing: AtomicU8,
@@ -41,6 +43,7 @@ impl Default for ServerFacts {
             statements_max: AtomicU32::new(16_382),
             tls_fails: AtomicBool::new(false),
             told_plain: AtomicBool::new(false),
+            started: AtomicU64::default(),
             reports: SessionReports::default(),
             standing: AtomicU8::default(),
             evidence: Mutex::default(),
@@ -141,6 +144,15 @@ impl ServerFacts {
     /// Whether it has said that it is MySQL.
     pub(crate) fn is_mysql(&self) -> bool {
         self.brand.load(Ordering::Relaxed) == MYSQL
+    }
+
+    /// When it was started, as it has said last.
+    pub(crate) fn started(&self) -> Option<u64> {
+        Some(self.started.load(Ordering::Relaxed)).filter(|it| *it != 0)
+    }
+
+    pub(crate) fn see_start(&self, second: u64) {
+        self.started.store(second, Ordering::Relaxed);
     }
 
     pub(crate) fn does_tls_fail(&self) -> bool {

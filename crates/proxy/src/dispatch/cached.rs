@@ -8,6 +8,7 @@
 
 pub(crate) mod keeping;
 pub(crate) mod kept;
+pub(crate) mod lost;
 pub(crate) mod store;
 pub(crate) mod writes;
 pub(crate) mod written;

@@ -22,6 +22,7 @@ use wire::handshake::UTF8MB4;
 use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::members::ClusterId;
 use crate::config::Plan;
+use crate::dispatch::cached::lost;
 use crate::dispatch::route;
 use crate::dispatch::worker::{Shared, Worker};
 use crate::users::User;
@@ -253,8 +254,12 @@ async fn read_if_due(
         return;
     }
     std::mem::forget(begun);
-    let period = if read.is_ok() { period } else { PERIOD };
-    let reading = Reading { at: Instant::now(), took: now.elapsed(), since, period };
+    let (took, period) = match read.is_ok() {
+        true => (now.elapsed(), period),
+        // That took the time of a server that is away, which has no work of it.
+        false => (Duration::ZERO, PERIOD),
+    };
+    let reading = Reading { at: Instant::now(), took, since, period };
     let (knew, knows) = sight.learn(reading, read, name);
     worker.shared.hidden.count(knew, knows);
 }
@@ -274,6 +279,12 @@ async fn read(
         .log_in_as(server, name, &credential, dial::POOLED, UTF8MB4)
         .await?;
     let found = look(worker, &mut reader).await;
+    if worker.shared.rules().cache()
+        && let Ok(Some(times)) =
+            tokio::time::timeout(worker.plan().limits.connect, lost::times(&mut reader)).await
+    {
+        server.facts.see_start(times.started());
+    }
     // An account may be allowed one connection, which is the client's then.
     let _ = tokio::time::timeout(LEAVES, reader.leave()).await;
     found

@@ -1,30 +1,27 @@
 //! Which tables statements write that pass this Flifo: followed from before they are sent until they have surely ended.
 //!
 //! A write of a transaction ends with that. If a connection is lost while the server may still be at work for it, its
-//! writes count as being under way until the server has ended the session. Invariants: a write begins before a byte of it
+//! writes count as being under way until the server has ended the session ([`lost`]). Invariants: a write begins before a byte of it
 //! is sent, and ends before its client is told; what cannot be read writes everything.
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::{Duration, Instant};
 
-use engine::account::name::UserName;
 use engine::cache::{Effects, NotedEffects, Written};
 use engine::intent::Intent;
 use engine::session::Session;
 use engine::source::Source;
 use wire::command::{Opcode, query_text_at};
 use wire::frame::HEADER;
-use wire::handshake::UTF8MB4;
 use wire::statement;
 use wire::text::{Lexed, Text};
 
-use crate::cluster::dial;
 use crate::cluster::members::Members;
 use crate::cluster::servers::ServerId;
 use crate::config::Plan;
 use crate::dispatch::backend::{Backend, Life};
+use crate::dispatch::cached::lost;
 use crate::dispatch::cached::writes::Writes;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
@@ -322,75 +319,8 @@ pub(crate) fn lose<'f>(
     }
     if let Some(writes) = all.filter(|_| runs) {
         let name = backend.key.get().map(|key| worker.pool.keys.borrow().get(key).user.clone());
-        tokio::task::spawn_local(await_end(
-            Rc::clone(worker),
-            backend.server,
-            name,
-            backend.thread_id,
-            *writes,
-        ));
+        lost::await_end(worker, backend.server, name, backend.thread_id, *writes);
     }
-}
-
-/// How often it is asked whether a session has ended, and how long its writes count as under way if that is not told.
-const LOOK: Duration = Duration::from_millis(200);
-const UNTOLD: Duration = Duration::from_secs(3600);
-
-/// Waits until the server has ended a session.
-#[expect(clippy::disallowed_methods, reason = "a task of its own, which looks now and then")]
-async fn await_end(
-    worker: Rc<Worker>,
-    server: ServerId,
-    name: Option<UserName>,
-    thread: u32,
-    writes: Writes,
-) {
-    let begun = Instant::now();
-    while begun.elapsed() < UNTOLD {
-        tokio::time::sleep(LOOK).await;
-        if let Some(name) = &name
-            && has_ended(&worker, server, name, (thread, begun)).await
-        {
-            break;
-        }
-    }
-    let now = worker.shared.alterations.now();
-    if writes.defines {
-        worker.shared.alterations.add();
-    }
-    writes.end(now);
-}
-
-/// Whether the server says that it has no such session any more, or has been started since the session was lost: then
-/// the number may be another one's.
-async fn has_ended(
-    worker: &Worker,
-    server: ServerId,
-    name: &UserName,
-    (thread, lost): (u32, Instant),
-) -> bool {
-    let user = worker.shared.users.get(name);
-    let Some(credential) = user.and_then(|user| user.credential()) else { return false };
-    let server = worker.shared.cluster.server(server);
-    let dialer = &worker.shared.cluster.dialer;
-    let reader = dialer.log_in_as(server, name, &credential, dial::POOLED, UTF8MB4).await;
-    let Ok(mut reader) = reader else { return false };
-    let text = format!("SELECT ID, '' FROM information_schema.PROCESSLIST WHERE ID={thread}");
-    let within = worker.plan().limits.connect;
-    let rows = tokio::time::timeout(within, reader.rows(&text)).await;
-    let mut has_ended = matches!(&rows, Ok(Ok(rows)) if rows.is_empty());
-    if matches!(&rows, Ok(Ok(rows)) if !rows.is_empty()) {
-        let text = "SHOW GLOBAL STATUS LIKE 'Uptime'";
-        let rows = tokio::time::timeout(within, reader.rows(text)).await;
-        let first = rows.ok().and_then(Result::ok).and_then(|rows| rows.into_iter().next());
-        let uptime = first.and_then(|(_, value)| String::from_utf8(value).ok()?.parse().ok());
-        // It is told in whole seconds.
-        has_ended = uptime.is_some_and(|uptime: u64| {
-            Duration::from_secs(uptime.saturating_add(1)) < lost.elapsed()
-        });
-    }
-    let _ = tokio::time::timeout(LOOK, reader.leave()).await;
-    has_ended
 }
 
 /// A server could not be reached: it may be another one when it is back.
