@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use bench::interrupt::Interrupt;
+use testkit::kept_reads::Disaster;
 use testkit::linear::{campaign, check};
 use testkit::{kept_keys, kept_reads};
 
@@ -103,7 +104,15 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
 /// A shorter round is over before the binary log is followed again behind a kill.
 const CACHE_ROUND: u64 = 500_000;
 
-/// Rounds of reads of replies that are kept; the server is killed twice in every second one.
+/// What befalls the server in one round after the other.
+const DISASTERS: [&[Disaster]; 4] = [
+    &[],
+    &[Disaster::Kill, Disaster::Kill],
+    &[Disaster::Restore, Disaster::Kill, Disaster::Restore],
+    &[Disaster::FailOver, Disaster::FailOver],
+];
+
+/// Rounds of reads of replies that are kept, through disasters.
 fn run_cache(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
     let (mut total, mut round) = (kept_reads::Outcome::default(), 0);
     while total.reads < extent.operations {
@@ -116,7 +125,7 @@ fn run_cache(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()>
             writers: extent.writers,
             pause: Duration::from_millis(200),
             bound: Duration::from_millis(extent.bound),
-            kills: if round % 2 == 1 { 2 } else { 0 },
+            disasters: if extent.fault { &[] } else { DISASTERS[round as usize % DISASTERS.len()] },
             is_followed: !extent.fault,
         };
         let outcome = kept_reads::run(flifo, of_round, extent.seed + round);
@@ -130,7 +139,8 @@ fn run_cache(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()>
         } else {
             ensure!(outcome.violations.is_empty(), "round {round}: {:#?}", outcome.violations);
         }
-        ensure!(of_round.kills > 0 || outcome.errors == 0, "round {round}: errors without a kill");
+        let is_calm = of_round.disasters.is_empty();
+        ensure!(!is_calm || outcome.errors == 0, "round {round}: errors without a kill");
         ensure!(outcome.hits > 0, "round {round}: nothing that was kept was used");
         total.reads += outcome.reads;
         total.hits += outcome.hits;

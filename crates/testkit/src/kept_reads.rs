@@ -1,9 +1,12 @@
 //! Reads under a rule that says `cache`, while what they read is written through Flifo and beside it: whether a reply was
 //! older than what is promised.
 //!
-//! Owns the clients and the judgement. Each write adds one to a register, so a register is at least the number of its
+//! Owns the clients and the judgement; the servers are [`under`]'s. Each write adds one to a register, so a register is at least the number of its
 //! writes that were acknowledged: of those through Flifo, before the read began; of those beside it, before the promised
-//! bound, or before the reader connected. It is at most the number of writes that had begun.
+//! bound, or before the reader connected. It is at most the number of writes that had begun. A server that is restored
+//! or replaced begins anew: when no statement is under way, what it has then is what registers count from.
+
+mod under;
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -12,11 +15,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use backend::Address;
-use bench::private_server::PrivateServer;
 use bench::workloads::random::Random;
 
 use crate::client::{Client, Problem};
 use crate::flifo::Flifo;
+
+pub use self::under::Disaster;
+use self::under::Under;
 
 /// How much is done.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +38,8 @@ pub struct Extent {
     pub pause: Duration,
     /// `cache.binlog_lag_max`.
     pub bound: Duration,
-    /// The server is killed, and started again, so often.
-    pub kills: u32,
+    /// What befalls the server, in this order.
+    pub disasters: &'static [Disaster],
     /// Breaks the rule, to see it found: it goes on until it is.
     pub is_followed: bool,
 }
@@ -67,6 +72,8 @@ const VIOLATIONS_MAX: usize = 20;
 /// What is known of one register.
 #[derive(Default)]
 struct Register {
+    /// What it was when all else that is known of it began.
+    base: AtomicU64,
     begun: AtomicU64,
     /// Acknowledged, through Flifo.
     through: AtomicU64,
@@ -75,6 +82,14 @@ struct Register {
 }
 
 impl Register {
+    /// It is this, and is written by no client at this moment.
+    fn begin_anew(&self, value: u64) {
+        self.base.store(value, SeqCst);
+        self.begun.store(0, SeqCst);
+        self.through.store(0, SeqCst);
+        self.beside.lock().expect("no panic").clear();
+    }
+
     /// How many writes beside Flifo were acknowledged before this moment.
     fn beside(&self, moment: Instant) -> u64 {
         self.beside.lock().expect("no panic").partition_point(|it| *it < moment) as u64
@@ -84,7 +99,12 @@ impl Register {
 struct Stand {
     registers: [Register; REGISTERS],
     through: Address,
-    server: Address,
+    server: Mutex<Address>,
+    /// Clients wait between two statements, and how many do.
+    is_held: AtomicBool,
+    waiting: AtomicU64,
+    /// Writes that were acknowledged before registers began anew.
+    before: [AtomicU64; 2],
     bound: Duration,
     pause: Duration,
     reads: AtomicU64,
@@ -117,12 +137,7 @@ fn definitions() -> String {
 /// # Panics
 /// If a program does not start.
 pub fn run(program: &Path, extent: Extent, seed: u64) -> Outcome {
-    let arguments =
-        ["--log-bin=bin", "--server-id=1", "--binlog-format=ROW", "--innodb-buffer-pool-size=32M"];
-    let builder = PrivateServer::builder();
-    let builder = arguments.iter().fold(builder, |builder, it| builder.argument(*it));
-    let mut server = builder.start().expect("a private server");
-    server.sql(&definitions()).expect("tables");
+    let mut under = Under::start(extent.disasters, &definitions());
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("console.sock");
     let cache = match extent.is_followed {
@@ -137,16 +152,19 @@ pub fn run(program: &Path, extent: Extent, seed: u64) -> Outcome {
     let flifo = Flifo::start_program(
         program,
         &format!(
-            "workers = 2\n[server]\naddress = {:?}\n[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n{cache}\
+            "workers = 2\n{}[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n{cache}\
              [[users]]\nname = \"{USER}\"\npassword = \"kept\"\n\
              [[rules]]\nname = \"kept\"\ncache = \"60s\"\nmatch.kind = \"read\"\n",
-            server.socket()
+            under.configuration()
         ),
     );
     let stand = Stand {
         registers: Default::default(),
         through: Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() },
-        server: Address::Unix(server.socket()),
+        server: Mutex::new(under.address()),
+        is_held: AtomicBool::new(false),
+        waiting: AtomicU64::new(0),
+        before: Default::default(),
         bound: extent.bound,
         pause: extent.pause,
         reads: AtomicU64::new(0),
@@ -163,19 +181,13 @@ pub fn run(program: &Path, extent: Extent, seed: u64) -> Outcome {
         for number in 0..extent.readers {
             scope.spawn(move || stand.read(seed * 1000 + 200 + number));
         }
-        // A server that is killed while its definitions are read for the first time is another matter.
-        let end = Instant::now() + REST_WITHIN;
-        while extent.kills > 0 && hits(&socket) < extent.hits && Instant::now() < end {
-            thread::sleep(Duration::from_millis(50));
-        }
-        for kill in 1..=extent.kills {
-            let due = extent.reads * u64::from(kill) / u64::from(extent.kills + 1);
+        let clients = 2 * extent.writers + extent.readers;
+        for (at, disaster) in (1..).zip(extent.disasters) {
+            let due = extent.reads * at / (extent.disasters.len() as u64 + 1);
             while stand.reads.load(SeqCst) < due {
                 thread::sleep(Duration::from_millis(10));
             }
-            server.kill().expect("it is killed");
-            thread::sleep(Duration::from_millis(50));
-            server.start().expect("it starts again");
+            stand.befall(&mut under, *disaster, clients);
         }
         let end = Instant::now() + REST_WITHIN;
         loop {
@@ -220,10 +232,50 @@ impl Stand {
             reads: self.reads.load(SeqCst),
             hits: hits(console),
             not: lines(console, "SHOW STATS LIKE 'cache_not%'"),
-            through: self.registers.iter().map(|it| it.through.load(SeqCst)).sum(),
-            beside: self.registers.iter().map(|it| it.beside(Instant::now())).sum(),
+            through: self.before[0].load(SeqCst) + self.acknowledged().0,
+            beside: self.before[1].load(SeqCst) + self.acknowledged().1,
             errors: self.errors.load(SeqCst),
             violations: self.violations.lock().expect("no panic").clone(),
+        }
+    }
+
+    /// Writes through Flifo and beside it.
+    fn acknowledged(&self) -> (u64, u64) {
+        let through = self.registers.iter().map(|it| it.through.load(SeqCst)).sum();
+        (through, self.registers.iter().map(|it| it.beside(Instant::now())).sum())
+    }
+
+    /// Something befalls the server while statements run. If it loses rows by that, clients go on when all of their
+    /// statements have ended, and registers are what they are then.
+    fn befall(&self, under: &mut Under, disaster: Disaster, clients: u64) {
+        if disaster == Disaster::Kill {
+            return under.suffer(disaster);
+        }
+        self.is_held.store(true, SeqCst);
+        under.suffer(disaster);
+        *self.server.lock().expect("no panic") = under.address();
+        while self.waiting.load(SeqCst) < clients {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let (through, beside) = self.acknowledged();
+        self.before[0].fetch_add(through, SeqCst);
+        self.before[1].fetch_add(beside, SeqCst);
+        for (at, register) in self.registers.iter().enumerate() {
+            let value =
+                under.writer().sql(&format!("SELECT v FROM {USER}.r{at}")).expect("a value");
+            register.begin_anew(value.trim().parse().expect("a number"));
+        }
+        self.is_held.store(false, SeqCst);
+    }
+
+    /// A client is between two statements.
+    fn pause(&self) {
+        if self.is_held.load(SeqCst) {
+            self.waiting.fetch_add(1, SeqCst);
+            while self.is_held.load(SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            self.waiting.fetch_sub(1, SeqCst);
         }
     }
 
@@ -232,9 +284,14 @@ impl Stand {
     }
 
     /// Connects, however long the server is away.
-    fn reach(&self, address: &Address) -> Option<Client> {
+    fn reach(&self, is_through: bool) -> Option<Client> {
         while !self.is_over() {
-            match connect(address) {
+            self.pause();
+            let address = match is_through {
+                true => self.through.clone(),
+                false => self.server.lock().expect("no panic").clone(),
+            };
+            match connect(&address) {
                 Ok(client) => return Some(client),
                 Err(_) => {
                     self.errors.fetch_add(1, SeqCst);
@@ -247,17 +304,16 @@ impl Stand {
 
     fn write(&self, is_through: bool, seed: u64) {
         let mut random = Random::new(seed);
-        let address = if is_through { &self.through } else { &self.server };
         loop {
             let connected = Instant::now();
-            let Some(mut client) = self.reach(address) else { return };
+            let Some(mut client) = self.reach(is_through) else { return };
             while !self.is_over() {
+                self.pause();
                 let at = random.between(0, REGISTERS as u64 - 1) as usize;
                 let register = &self.registers[at];
-                // A procedure that passes Flifo ends all that is kept.
                 let text = match random.between(0, 19) {
-                    0 => format!("CALL adds{at}()"),
-                    1..=5 => format!("INSERT INTO f{at} VALUES (1)"),
+                    0..=2 => format!("CALL adds{at}()"),
+                    3..=7 => format!("INSERT INTO f{at} VALUES (1)"),
                     _ => format!("UPDATE r{at} SET v = v + 1 WHERE id = 1"),
                 };
                 register.begun.fetch_add(1, SeqCst);
@@ -286,8 +342,9 @@ impl Stand {
         let mut random = Random::new(seed);
         loop {
             let connected = Instant::now();
-            let Some(mut client) = self.reach(&self.through) else { return };
+            let Some(mut client) = self.reach(true) else { return };
             for _ in 0..random.between(1, 400) {
+                self.pause();
                 let at = random.between(0, REGISTERS as u64 - 1) as usize;
                 if self.is_over() || self.look(&mut client, at, connected).is_err() {
                     break;
@@ -308,13 +365,14 @@ impl Stand {
         };
         let value: u64 = rows[0][0].parse().expect("a number");
         let moment = begun.checked_sub(self.bound).map_or(connected, |it| it.max(connected));
-        let (beside, most) = (register.beside(moment), register.begun.load(SeqCst));
-        if value < through + beside || value > most {
+        let (beside, base) = (register.beside(moment), register.base.load(SeqCst));
+        let (least, most) = (base + through + beside, base + register.begun.load(SeqCst));
+        if value < least || value > most {
             let mut violations = self.violations.lock().expect("no panic");
             if violations.len() < VIOLATIONS_MAX {
                 violations.push(format!(
-                    "register {at} was read as {value}, with {through} writes through Flifo and {beside} beside it, and \
-                     {most} begun"
+                    "register {at} was read as {value}: it was at least {least} ({through} written through Flifo, {beside} \
+                     beside it), and at most {most}"
                 ));
             }
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use testkit::kept_reads::{Extent, run};
+use testkit::kept_reads::{Disaster, Extent, run};
 
 const EXTENT: Extent = Extent {
     reads: 10_000,
@@ -13,16 +13,36 @@ const EXTENT: Extent = Extent {
     writers: 2,
     pause: Duration::from_millis(200),
     bound: Duration::from_millis(500),
-    kills: 0,
+    disasters: &[],
     is_followed: true,
 };
 
 #[test]
 fn no_reply_is_older_than_the_bound_through_kills_of_the_server() {
-    let outcome = run(testkit::flifo::program(), Extent { kills: 2, ..EXTENT }, 1);
+    let outcome = run(
+        testkit::flifo::program(),
+        Extent { disasters: &[Disaster::Kill, Disaster::Kill], ..EXTENT },
+        1,
+    );
     assert!(outcome.violations.is_empty(), "{outcome:#?}");
     assert!(outcome.hits >= EXTENT.hits, "{outcome:?}");
     assert!(outcome.beside >= EXTENT.writes && outcome.through >= EXTENT.writes, "{outcome:?}");
+}
+
+#[test]
+fn no_reply_has_rows_of_before_a_server_was_restored() {
+    let extent = Extent { disasters: &[Disaster::Restore, Disaster::Restore], ..EXTENT };
+    let outcome = run(testkit::flifo::program(), extent, 3);
+    assert!(outcome.violations.is_empty(), "{outcome:#?}");
+    assert!(outcome.hits >= EXTENT.hits, "{outcome:?}");
+}
+
+#[test]
+fn no_reply_has_rows_of_a_server_that_was_replaced() {
+    let extent = Extent { disasters: &[Disaster::FailOver], ..EXTENT };
+    let outcome = run(testkit::flifo::program(), extent, 4);
+    assert!(outcome.violations.is_empty(), "{outcome:#?}");
+    assert!(outcome.hits >= EXTENT.hits, "{outcome:?}");
 }
 
 #[test]
