@@ -106,6 +106,8 @@ pub(super) const TOPICS: &[Topic] = &[
             "SELECT * FROM v ORDER BY id",
             "SELECT id FROM t UNION SELECT id FROM m ORDER BY 1",
             "WITH x AS (SELECT 1 AS one) SELECT * FROM x",
+            "WITH x (n, m) AS (SELECT {n}, 2), y (o) AS (SELECT n FROM x) SELECT * FROM y ;; SELECT ROW_COUNT()",
+            "SELECT y FROM (SELECT id FROM t) AS d (y) ORDER BY y",
             "VALUES (1, 2), (3, 4)",
             "TABLE t",
             "SELECT 1 WHERE 0",

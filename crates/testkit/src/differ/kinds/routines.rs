@@ -49,6 +49,13 @@ pub(super) const TOPICS: &[Topic] = &[
             "SELECT f_id({n}) ;; SELECT LAST_INSERT_ID()",
             "SELECT f_insert({n}) ;; SELECT LAST_INSERT_ID(), @trigger",
             "SELECT `f_set`({n})",
+            // Behind a name that is none of a function, a list of columns.
+            "WITH x (n) AS (SELECT f_set({n})) SELECT n FROM x ;; SELECT @f",
+            "WITH x (n) AS (SELECT {n}) SELECT f_set(n) FROM x ;; SELECT @f",
+            "SELECT (1), f_set({n}) ;; SELECT @f",
+            "SELECT 1 /*!99999 AS x */, f_set({n}) ;; SELECT @f",
+            "SELECT 1, /*!99999 2 AS */ f_set({n}) ;; SELECT @f",
+            "LOAD DATA LOCAL INFILE 'x' INTO TABLE m (a) SET b = f_set({n}) ;; SELECT @f",
             "INSERT INTO k (a) VALUES ({n}) ;; SELECT @trigger",
             "INSERT INTO k (a) VALUES ({n}), ({n}) ;; SELECT LAST_INSERT_ID(), ROW_COUNT()",
             "INSERT INTO k (a) VALUES (NULL)",
