@@ -21,7 +21,7 @@ use std::sync::Arc;
 use clap::CommandFactory;
 use proxy::config::{self, Overrides, Plan};
 use proxy::discover;
-use proxy::{Predecessor, Relations, SuccessionError};
+use proxy::{Before, Predecessor, Relations, SuccessionError};
 use shell::{CONFIG, Manual, OK, SOFTWARE, UNAVAILABLE, complain, print, show};
 use sys::keeper::{self, Keeper};
 use sys::supervisor::Supervisor;
@@ -62,20 +62,20 @@ fn run(arguments: Run) -> u8 {
             return UNAVAILABLE;
         }
     };
-    let predecessor = match std::env::var_os(keeper::SUCCEEDS) {
+    let before = match std::env::var_os(keeper::SUCCEEDS) {
         Some(_) => match predecessor() {
-            Ok(predecessor) => Some(predecessor),
+            Ok(predecessor) => Before::Flifo(predecessor),
             // It was killed before it has said anything. If it lives nevertheless, its addresses are in use.
             Err(SuccessionError::Ended | SuccessionError::Io(_)) => {
                 complain("the Flifo that was to hand over has ended: this one begins anew");
-                None
+                Before::Killed
             }
             Err(error) => {
                 complain(format_args!("no Flifo is taken over from: {error}"));
                 return UNAVAILABLE;
             }
         },
-        None => None,
+        None => Before::Nothing,
     };
     let Run { config, listen, server, workers, allow_privileged_user } = arguments;
     let overrides = Overrides { listen, server, workers, allow_privileged_user };
@@ -104,7 +104,7 @@ fn run(arguments: Run) -> u8 {
         return UNAVAILABLE;
     }
     // Before anything is given up that it needs.
-    let relations = Relations { supervisor, keeper: start_keeper(), predecessor };
+    let relations = Relations { supervisor, keeper: start_keeper(), before };
     match proxy::run(plan, source, address.as_ref(), &log, relations) {
         Ok(()) => OK,
         Err(error) => {

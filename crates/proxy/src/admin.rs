@@ -45,7 +45,7 @@ use self::upgrade::Upgrader;
 use self::visits::Room;
 use crate::config::{Console, Http, Listen, Plan};
 use crate::dispatch::worker::Shared;
-use crate::frontend::listener::{self, Audience, Listener};
+use crate::frontend::listener::{self, Audience, Bind, Listener};
 use crate::frontend::passed::{Passed, Purpose};
 
 /// The sockets on which Flifo is asked and told.
@@ -89,13 +89,14 @@ pub(crate) fn bind(
     plan: &Plan,
     before: Option<&Plan>,
     passed: &mut Passed,
+    open: Bind,
 ) -> Result<Doors, (Listen, io::Error, &'static str)> {
     let mut bind =
         |purpose: Purpose, listeners: &[Listen], before: &[Listen], default: &[Listen]| {
             let mut bound = Vec::new();
             for listen in listeners.iter().filter(|listen| !before.contains(listen)) {
                 let given = passed.take(purpose, listen, BACKLOG);
-                match given.unwrap_or_else(|| listener::bind(listen, BACKLOG, Audience::Owner)) {
+                match given.unwrap_or_else(|| open(listen, BACKLOG, Audience::Owner)) {
                     Ok(listener) => bound.push((listen.clone(), listener)),
                     Err(error) if listeners != default => {
                         return Err((listen.clone(), error, purpose.option()));

@@ -27,7 +27,7 @@ use crate::cluster::servers::Site;
 use crate::config::{self, Instructions, Listen, Live, Logs, Plan};
 use crate::dispatch::cached::written;
 use crate::dispatch::worker::{Mail, Shared, Worker};
-use crate::frontend::listener::{self, Audience, Listener};
+use crate::frontend::listener::{self, Audience, Bind, Listener};
 use crate::frontend::passed::{Passed, PassedError, Purpose};
 use crate::frontend::succession::{Predecessor, SuccessionError};
 use crate::placement::{self, PlacementKeeper, Reach};
@@ -80,8 +80,16 @@ pub struct Relations {
     pub supervisor: Supervisor,
     /// Starts the Flifo that takes over; or why none can be started.
     pub keeper: Result<Arc<Keeper>, String>,
+    pub before: Before,
+}
+
+/// What has served before this process, as far as that matters.
+pub enum Before {
+    Nothing,
+    /// A Flifo that was to hand over, and was killed a moment ago.
+    Killed,
     /// The Flifo that this one takes over from.
-    pub predecessor: Option<Predecessor>,
+    Flifo(Predecessor),
 }
 
 /// Runs the proxy in front of the server at `address`, or of those that the plan lists, until a signal ends it. SIGHUP
@@ -93,7 +101,12 @@ pub fn run(
     log: &Log,
     relations: Relations,
 ) -> Result<(), RunError> {
-    let Relations { mut supervisor, keeper, mut predecessor } = relations;
+    let Relations { mut supervisor, keeper, before } = relations;
+    let (mut predecessor, bind): (_, Bind) = match before {
+        Before::Nothing => (None, listener::bind),
+        Before::Killed => (None, listener::bind_behind),
+        Before::Flifo(predecessor) => (Some(predecessor), listener::bind),
+    };
     // Before anything else: a signal that comes early must not end Flifo either.
     let waiting = Builder::new_current_thread().enable_all().build().map_err(RunError::Signals)?;
     let mut signals = waiting.block_on(async { Signals::catch() }).map_err(RunError::Signals)?;
@@ -105,7 +118,7 @@ pub fn run(
         None => placement::succeed(&plan),
     };
     let Sockets { kept, listeners, doors } =
-        Sockets::open(&plan, &mut supervisor, &mut predecessor)?;
+        Sockets::open(&plan, &mut supervisor, &mut predecessor, bind)?;
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
     let users = Users::new(Configured::of(&plan));
@@ -181,14 +194,15 @@ impl Sockets {
         plan: &Plan,
         supervisor: &mut Supervisor,
         predecessor: &mut Option<Predecessor>,
+        bind: Bind,
     ) -> Result<Self, RunError> {
         let mut passed = match predecessor {
             Some(predecessor) => Passed::taken_over(predecessor.take_sockets().into_iter())?,
             None => Passed::read(supervisor.take_sockets())?,
         };
         let kept = passed.addresses();
-        let listeners = bind(plan, &mut passed)?;
-        let doors = admin::bind(plan, None, &mut passed)
+        let listeners = open(plan, &mut passed, bind)?;
+        let doors = admin::bind(plan, None, &mut passed, bind)
             .map_err(|(listen, error, option)| unbound(&listen, &error, option))?;
         match predecessor {
             Some(_) => passed.close(),
@@ -284,16 +298,16 @@ fn remove_sockets(plan: &Plan, kept: &[Listen]) {
 }
 
 /// Opens what clients come in by, or takes what was passed for it.
-fn bind(plan: &Plan, passed: &mut Passed) -> Result<Vec<(Listen, Listener)>, RunError> {
-    let bind = |listen: &Listen| {
+fn open(plan: &Plan, passed: &mut Passed, bind: Bind) -> Result<Vec<(Listen, Listener)>, RunError> {
+    let open = |listen: &Listen| {
         let given = passed.take(Purpose::Clients, listen, plan.backlog);
-        let own = || listener::bind(listen, plan.backlog, Audience::Everybody);
+        let own = || bind(listen, plan.backlog, Audience::Everybody);
         match given.unwrap_or_else(own) {
             Ok(listener) => Ok((listen.clone(), listener)),
             Err(error) => Err(unbound(listen, &error, "listen")),
         }
     };
-    plan.listen.iter().map(bind).collect()
+    plan.listen.iter().map(open).collect()
 }
 
 fn unbound(listen: &Listen, error: &io::Error, option: &str) -> RunError {

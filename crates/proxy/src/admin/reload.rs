@@ -191,7 +191,7 @@ impl Reloader {
             opened.push((listen.clone(), bound));
         }
         let closed = old.listen.iter().filter(|it| !plan.listen.contains(it)).cloned().collect();
-        let doors = admin::bind(&plan, Some(old), &mut Passed::default()).map_err(
+        let doors = admin::bind(&plan, Some(old), &mut Passed::default(), listener::bind).map_err(
             |(listen, error, option)| {
                 let why = listener::explain(&listen, &error, option);
                 format!("cannot listen on {listen}: {why}")

@@ -202,7 +202,7 @@ impl Upgrader {
                 listeners.push((listen.clone(), listener.map_err(|error| error.to_string())?));
             }
         }
-        let doors = admin::bind(&plan, None, &mut passed);
+        let doors = admin::bind(&plan, None, &mut passed, listener::bind);
         Ok((listeners, doors.map_err(|(listen, error, _)| format!("{listen}: {error}"))?))
     }
 

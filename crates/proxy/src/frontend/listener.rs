@@ -77,6 +77,30 @@ pub(crate) fn bind(listen: &Listen, backlog: u32, audience: Audience) -> io::Res
     }
 }
 
+/// How an address is bound.
+pub(crate) type Bind = fn(&Listen, u32, Audience) -> io::Result<Listener>;
+
+/// The same where a Flifo was killed that had the address: the kernel takes its time to close what it had.
+pub(crate) fn bind_behind(
+    listen: &Listen,
+    backlog: u32,
+    audience: Audience,
+) -> io::Result<Listener> {
+    let mut looks = 0;
+    loop {
+        match bind(listen, backlog, audience) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && looks < LOOKS => {
+                looks += 1;
+                std::thread::sleep(LOOK);
+            }
+            bound => return bound,
+        }
+    }
+}
+
+const LOOK: Duration = Duration::from_millis(10);
+const LOOKS: u32 = 500;
+
 /// Why an address cannot be bound, and what to do about it. `option` is where the configuration has it.
 pub(crate) fn explain(listen: &Listen, error: &io::Error, option: &str) -> String {
     if error.kind() != io::ErrorKind::AddrInUse {
@@ -319,6 +343,23 @@ mod tests {
             "port {port} is taken by process {pid} (sleep); choose another with `console.listen`"
         );
         assert_eq!(why, expected);
+    }
+
+    #[test]
+    fn an_address_is_waited_for_whose_process_is_about_to_be_gone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+        let tcp = Listen::Tcp(taken.local_addr().expect("an address"));
+        let unix = Listen::Unix(folder.path().join("flifo.sock"));
+        let other = bind(&unix, 1, Audience::Owner).expect("binds");
+        let ends = std::thread::spawn(move || {
+            std::thread::sleep(10 * LOOK);
+            drop((taken, other));
+        });
+        for listen in [&tcp, &unix] {
+            bind_behind(listen, 1, Audience::Owner).expect("binds in the end");
+        }
+        ends.join().expect("no panic");
     }
 
     #[test]
