@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
+use bench::programs::Program;
 
 use crate::{errand, repository};
 
@@ -30,6 +31,7 @@ pub(crate) struct Extent {
 /// Builds two packages, an older one and a newer one, has lintian judge them, and tries them in each release.
 pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
     ensure!(sys::process::is_root(), "only root can make a tree of another system and start it");
+    let (lintian, _) = (LINTIAN.find()?, MMDEBSTRAP.find()?);
     let folder = tempfile::tempdir()?;
     let kept = extent.keep.as_deref().unwrap_or_else(|| folder.path());
     std::fs::create_dir_all(kept)?;
@@ -43,7 +45,7 @@ pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
         command.env("DEBEMAIL", maintainer);
         errand::run("package.sh", command, folder.path(), MINUTES, interrupt, || {})?;
     }
-    let mut lintian = Command::new("lintian");
+    let mut lintian = Command::new(lintian);
     lintian.args(["--fail-on", "error,warning", "--allow-root"]).args(built(&packages)?);
     errand::run("lintian", lintian, folder.path(), MINUTES, interrupt, || {})?;
     for suite in &extent.suites {
@@ -66,6 +68,11 @@ fn built(packages: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(packages)?.map(|entry| Ok(entry?.path()));
     entries.collect()
 }
+
+const LINTIAN: Program =
+    Program { name: "lintian", what: "which judges packages", package: "lintian" };
+const MMDEBSTRAP: Program =
+    Program { name: "mmdebstrap", what: "which makes trees of Debian", package: "mmdebstrap" };
 
 /// A tree with systemd and MariaDB, and nothing of Flifo.
 fn make(suite: &str, tree: &Path, folder: &Path, interrupt: &Interrupt) -> Result<()> {

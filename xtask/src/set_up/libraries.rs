@@ -229,7 +229,12 @@ fn prepare_python(folder: &Path, own: &str, interrupt: &Interrupt) -> Result<Pre
         let mut install = Command::new(&python);
         install.args(["-m", "pip", "install", "--no-deps", "--require-hashes", "--upgrade"]);
         install.arg("--requirement").arg(&list).arg("--target").arg(&packages);
-        lines::run("pip install", install, interrupt)?;
+        lines::run("pip install", install, interrupt).with_context(|| {
+            format!(
+                "Python's packages cannot be had; they need `apt-get install {}`",
+                PYTHON.package
+            )
+        })?;
         keep(folder, &list)?;
     }
     let distribution = match own {
