@@ -92,6 +92,23 @@ pub enum Before {
     Flifo(Predecessor),
 }
 
+impl Before {
+    const fn predecessor(&self) -> Option<&Predecessor> {
+        match self {
+            Self::Nothing | Self::Killed => None,
+            Self::Flifo(predecessor) => Some(predecessor),
+        }
+    }
+
+    /// How addresses are bound.
+    fn bind(&self) -> Bind {
+        match self {
+            Self::Nothing | Self::Flifo(_) => listener::bind,
+            Self::Killed => listener::bind_behind,
+        }
+    }
+}
+
 /// Runs the proxy in front of the server at `address`, or of those that the plan lists, until a signal ends it. SIGHUP
 /// opens `log` anew. `source` is where the plan came from.
 pub fn run(
@@ -101,24 +118,18 @@ pub fn run(
     log: &Log,
     relations: Relations,
 ) -> Result<(), RunError> {
-    let Relations { mut supervisor, keeper, before } = relations;
-    let (mut predecessor, bind): (_, Bind) = match before {
-        Before::Nothing => (None, listener::bind),
-        Before::Killed => (None, listener::bind_behind),
-        Before::Flifo(predecessor) => (Some(predecessor), listener::bind),
-    };
+    let Relations { mut supervisor, keeper, mut before } = relations;
     // Before anything else: a signal that comes early must not end Flifo either.
     let waiting = Builder::new_current_thread().enable_all().build().map_err(RunError::Signals)?;
     let mut signals = waiting.block_on(async { Signals::catch() }).map_err(RunError::Signals)?;
     let live = Arc::new(Live::new(plan));
     let plan = live.get();
     let limit = sys::process::raise_open_files().map_err(RunError::Descriptors)?;
-    let policy = match &predecessor {
+    let policy = match before.predecessor() {
         Some(_) => placement::policy(&plan),
         None => placement::succeed(&plan),
     };
-    let Sockets { kept, listeners, doors } =
-        Sockets::open(&plan, &mut supervisor, &mut predecessor, bind)?;
+    let Sockets { kept, listeners, doors } = Sockets::open(&plan, &mut supervisor, &mut before)?;
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
     let users = Users::new(Configured::of(&plan));
@@ -135,11 +146,11 @@ pub fn run(
     let descriptors = share_descriptors(&plan, limit);
     tell_of_memory(&plan);
     records.start();
-    let generation = predecessor.as_ref().map_or(0, Predecessor::generation);
+    let generation = before.predecessor().map_or(0, Predecessor::generation);
     let shared = Shared::new(live, sites, users, tls, descriptors, records, mailboxes);
     let shared = Arc::new(shared.of_generation(generation));
     let workers = start_workers(&shared, mails)?;
-    if let Some(predecessor) = &predecessor {
+    if let Some(predecessor) = before.predecessor() {
         predecessor.await_go()?;
     }
     shared.follow();
@@ -159,7 +170,7 @@ pub fn run(
     let upgrader = Upgrader::new(Arc::clone(&shared), keeper, tell_doors, tell_stage);
     let upgrader = Arc::new(upgrader);
     admin::open(&shared, doors, (&reloader, &upgrader), new_doors).map_err(RunError::Worker)?;
-    take_over(&shared, predecessor)?;
+    take_over(&shared, before)?;
     say_start(&shared);
     reports.serving(&shared);
     let succession = Succession { stages, placement: Arc::clone(&placement.0) };
@@ -193,18 +204,18 @@ impl Sockets {
     fn open(
         plan: &Plan,
         supervisor: &mut Supervisor,
-        predecessor: &mut Option<Predecessor>,
-        bind: Bind,
+        before: &mut Before,
     ) -> Result<Self, RunError> {
-        let mut passed = match predecessor {
-            Some(predecessor) => Passed::taken_over(predecessor.take_sockets().into_iter())?,
-            None => Passed::read(supervisor.take_sockets())?,
+        let bind = before.bind();
+        let mut passed = match before {
+            Before::Flifo(before) => Passed::taken_over(before.take_sockets().into_iter())?,
+            Before::Nothing | Before::Killed => Passed::read(supervisor.take_sockets())?,
         };
         let kept = passed.addresses();
         let listeners = open(plan, &mut passed, bind)?;
         let doors = admin::bind(plan, None, &mut passed, bind)
             .map_err(|(listen, error, option)| unbound(&listen, &error, option))?;
-        match predecessor {
+        match before.predecessor() {
             Some(_) => passed.close(),
             None => passed.all_taken()?,
         }
@@ -236,8 +247,8 @@ fn accept(shared: &Shared, listeners: Vec<(Listen, Listener)>) {
 }
 
 /// Takes what the Flifo before hands over, if there is one, by a thread of its own.
-fn take_over(shared: &Arc<Shared>, predecessor: Option<Predecessor>) -> Result<(), RunError> {
-    let Some(predecessor) = predecessor else { return Ok(()) };
+fn take_over(shared: &Arc<Shared>, before: Before) -> Result<(), RunError> {
+    let Before::Flifo(predecessor) = before else { return Ok(()) };
     let shared = Arc::clone(shared);
     let arrivals = thread::Builder::new().name("arrivals".into());
     let take_over = move || predecessor.take_over(&shared);
