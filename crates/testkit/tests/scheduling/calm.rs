@@ -10,18 +10,24 @@ use std::time::{Duration, Instant};
 
 use sys::machine::{CpuTimes, cpu_times};
 
-/// Runs an attempt; one that falls short while the machine was disturbed is void, and another one is made. A machine
-/// that is never calm shows nothing of speed, for or against.
+/// Runs an attempt; one that falls short while the machine was disturbed is void, and another one is made. So is one if
+/// the first on a calm machine falls short, which may be by chance: the second may not. A machine that is never calm
+/// shows nothing of speed, for or against.
 pub(crate) fn shown(mut attempt: impl FnMut() -> Result<(), String>) {
+    let mut chances = 1;
     for _ in 0..ATTEMPTS {
         let witness = Witness::begin();
         let outcome = attempt();
         let seen = witness.end();
         println!("{seen:?}");
         let Err(why) = outcome else { return };
-        assert!(seen.is_disturbed(), "{why}; the machine was calm: {seen:?}");
+        if !seen.is_disturbed() {
+            assert!(chances > 0, "{why}, for the second time; the machine was calm: {seen:?}");
+            chances -= 1;
+        }
         println!("void: {why}");
     }
+    assert!(chances > 0, "it fell short on a calm machine, and was never shown");
     println!("NOT SHOWN: the machine was never calm, {ATTEMPTS} times");
 }
 
