@@ -40,8 +40,8 @@ impl Effects {
         }
     }
 
-    /// What a text of this intent writes that is sent by a session in this schema, or in one that is not known. `links`: what views,
-    /// triggers and keys add; `None`: that is not known.
+    /// What a text of this intent writes that is sent by a session in this schema, or in one that is not known. `links`:
+    /// what views, triggers and keys add; `None`: that is not known.
     pub fn of(
         text: Text<'_>,
         intent: &Intent,
@@ -149,39 +149,28 @@ fn loads(tokens: Tokens<'_>, schema: Option<&[u8]>, links: Option<&Links>) -> Ef
 
 /// `CALL p(…)`: what the procedure writes, if that is known, and if what it is given is nothing that may write.
 fn called(tokens: Tokens<'_>, schema: Option<&[u8]>, links: Option<&Links>) -> Effects {
-    let Some(links) = links else { return Effects::UNKNOWN };
-    let name = |at| tokens.token(at).and_then(name);
-    let (first, second) = match tokens.token(2) {
-        Some(Token::Symbol(b'.')) => (name(1), name(3)),
-        _ => (None, name(1)),
-    };
-    let is_qualified = tokens.token(2) == Some(Token::Symbol(b'.'));
-    let (Some(routine), true) = (second, !is_qualified || first.is_some()) else {
-        return Effects::UNKNOWN;
-    };
     const READS: &[&str] =
         &["SELECT", "WITH", "TABLE", "VALUES", "NEXT", "PREVIOUS", "NEXTVAL", "SETVAL", "LASTVAL"];
-    let mut at = if is_qualified { 4 } else { 2 };
-    while let Some(token) = tokens.token(at + 1) {
-        let before = tokens.token(at - 1).unwrap_or(Token::Symbol(b';'));
-        let previous = tokens.token(at).unwrap_or(Token::Symbol(b';'));
+    let Some(links) = links else { return Effects::UNKNOWN };
+    let is_qualified = tokens.token(2) == Some(Token::Symbol(b'.'));
+    let at = if is_qualified { 3 } else { 1 };
+    let names = [1, at].map(|at| tokens.token(at).and_then(name));
+    let [Some(first), Some(routine)] = names else { return Effects::UNKNOWN };
+    let (mut before, mut previous) = (Token::Symbol(b';'), Token::Symbol(b';'));
+    for token in tokens.into_iter().skip(at + 1) {
         let calls = token == Token::Symbol(b'(') && is_call(before, previous);
         if calls || READS.iter().any(|word| token.is_word(word)) {
             return Effects::UNKNOWN;
         }
-        at += 1;
+        (before, previous) = (previous, token);
     }
-    match links.written_by(first.as_deref().or(schema), &routine) {
+    let schema = if is_qualified { Some(&*first) } else { schema };
+    match links.written_by(schema, &routine) {
         LinkedTables::Tables(tables) => {
-            let place = |(schema, table)| TablePlace::of_table(schema, table);
-            let mut places: Vec<_> = tables.map(place).collect();
-            places.sort_unstable();
-            places.dedup();
-            match places.len() {
-                0 => Effects::Nothing,
-                1..NAMES_MAX => Effects::Tables(places.into()),
-                _ => Effects::UNKNOWN,
-            }
+            let mut found = Found::new(schema, Some(links));
+            found.places.extend(tables.map(|(schema, table)| TablePlace::of_table(schema, table)));
+            found.is_everything = found.places.len() > NAMES_MAX;
+            found.end()
         }
         LinkedTables::Anything => Effects::UNKNOWN,
     }
@@ -226,7 +215,7 @@ impl<'a> Found<'a> {
                     self.table(Some(&schema), &table);
                 }
                 if !matches!(token, Token::Quoted(_)) {
-                    // LinkedTables a word that is no name, a dot alone stands for the session's own schema.
+                    // Behind a word that is no name, a dot alone stands for the session's own schema.
                     self.table(own, &table);
                 }
             }
@@ -385,6 +374,7 @@ mod tests {
             (Kind::Routine, "defines", "BEGIN DROP VIEW v; DELETE FROM t; END"),
             (Kind::Routine, "escapes", "UPDATE t SET n = '\\'"),
             (Kind::Routine, "hidden", ""),
+            (Kind::Routine, "calls_own", "UPDATE t SET n = UUID_TO_BIN(1)"),
             (Kind::Routine, "uuid_to_bin", "RETURN 1"),
         ]
         .map(|(kind, name, body)| Definition {
@@ -487,6 +477,7 @@ mod tests {
             "CALL defines()",
             "CALL escapes()",
             "CALL hidden()",
+            "CALL calls_own()",
             "CALL adds(f(1))",
             "CALL adds(a.f(1))",
             "CALL adds(mystery(1))",

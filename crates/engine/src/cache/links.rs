@@ -3,7 +3,7 @@
 //! Read off definitions, rather with a table too many than one too few. What cannot be read, or calls a routine, is taken
 //! to write anything. Invariant: what is behind a table holds all that is behind what is behind it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use wire::lex::{Dialect, Token};
 use wire::text::{Lexed, Tokens};
@@ -25,9 +25,9 @@ pub struct Links {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Link {
     is_view: bool,
-    /// LinkedTables what is read. `None`: anything.
+    /// What else is read. `None`: anything.
     read: Tables,
-    /// LinkedTables what is written.
+    /// What else is written.
     written: Tables,
 }
 
@@ -50,10 +50,15 @@ impl Links {
         let empty =
             || Link { is_view: false, read: Some(BTreeSet::new()), written: Some(BTreeSet::new()) };
         let mut routines: HashMap<Table, Link> = HashMap::new();
+        let own: HashSet<_> = definitions
+            .iter()
+            .filter(|it| it.kind == Kind::Routine)
+            .map(|it| it.name.to_ascii_lowercase())
+            .collect();
         for definition in definitions {
             let table =
                 (definition.schema.to_ascii_lowercase(), definition.name.to_ascii_lowercase());
-            let found = named(definition);
+            let found = named(definition, &own);
             match definition.kind {
                 // A procedure and a function may have one name.
                 Kind::Routine => {
@@ -194,8 +199,9 @@ fn close(
     }
 }
 
-/// The tables that a definition may read or write. `None`: any.
-fn named(definition: &Definition) -> Tables {
+/// The tables that a definition may read or write. `None`: any. `routines`: names of those that there are, in small letters;
+/// some are built in on other servers.
+fn named(definition: &Definition, routines: &HashSet<Vec<u8>>) -> Tables {
     let lexed = Lexed::default();
     let text = lexed.text(&definition.body, Dialect::default());
     let tokens = text.tokens();
@@ -211,7 +217,9 @@ fn named(definition: &Definition) -> Tables {
         if is_forbidden || token == Token::Unfinished {
             return None;
         }
-        if token == Token::Symbol(b'(') && is_call(before, previous) {
+        let is_own =
+            || name(previous).is_some_and(|it| routines.contains(&it.to_ascii_lowercase()));
+        if token == Token::Symbol(b'(') && (is_call(before, previous) || is_own()) {
             return None;
         }
         if let Some(table) = name(token) {

@@ -2,9 +2,9 @@
 //!
 //! Owns which waiting statements may stand together ([`join`]), the moment in which a group is closed ([`gather`]: when
 //! the run of its first statement begins), and the answer to the followers ([`deliver`]). What a text may be is
-//! `engine::sharing`'s. Followers that get no answer wait again: [`cut_out`]. Reads of which equal ones run: [`crowds`]. Invariants: a
-//! statement joins only a run that begins when it waits already; only clients are together to which each byte of the reply would
-//! have been the same; a follower has been written nothing before all of the reply is there.
+//! `engine::sharing`'s. Followers that get no answer wait again: [`cut_out`]. Reads of which equal ones run: [`crowds`].
+//! Invariants: a statement joins only a run that begins when it waits already; only clients are together to which each
+//! byte of the reply would have been the same; a follower has been written nothing before all of the reply is there.
 
 pub(crate) mod crowds;
 pub(crate) mod cut_out;

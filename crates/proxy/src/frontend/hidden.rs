@@ -2,9 +2,9 @@
 //! they may have changed.
 //!
 //! They are read as `server.accounts_user` for all users, if that sees them all; else, and in clusters that are not that
-//! user's, as each pooled user, when the first of its clients comes there and from then on. What a definition does is `engine::hidden`'s to say, what is known of
-//! them [`crate::users::sight`]'s. [`crate::dispatch::out_of_sight`] finds the objects that a statement names, and
-//! [`crate::dispatch::pins`] judges what becomes of it. Invariant: reading takes no more than a hundredth of the time,
+//! user's, as each pooled user, when the first of its clients comes there and from then on. What a definition does is
+//! `engine::hidden`'s to say, what is known of them [`crate::users::sight`]'s. [`crate::dispatch::out_of_sight`] finds
+//! the objects that a statement names, and [`crate::dispatch::pins`] judges what becomes of it. Invariant: reading takes no more than a hundredth of the time,
 //! on a connection of its own.
 
 use std::collections::BTreeSet;
