@@ -385,12 +385,13 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                 AuthPacket::Ok => return Ok(payload),
                 AuthPacket::Err => {
                     guesses::is_refused(self.worker, self.user, self.peer, &payload);
-                    self.client.write(&payload).await?;
                     let code = ErrPacket::decode(&payload).map(|error| error.code);
                     if code == Ok(dial::TOO_MANY_CONNECTIONS) {
-                        // Its proof was for this connection alone. Its next try finds room.
+                        // Its proof was for this connection alone. Room is made before the client hears of it, for it
+                        // may try again at once.
                         room::make(&self.worker.pool, self.at.id).await;
                     }
+                    self.client.write(&payload).await?;
                     return Err(NoLogin::Told(payload));
                 }
                 AuthPacket::Switch { plugin, data } => {
