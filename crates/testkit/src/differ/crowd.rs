@@ -84,7 +84,8 @@ impl Crowd {
                 self.0.say(client, kind);
             }
             if let Asked::Executed { text, .. } = &asked {
-                self.0.say(client, &format!(":prepare {SLOT} {text}"));
+                // What was prepared before must go even if this is refused: in another schema, it keeps its backend.
+                self.0.say(client, &format!(":close {SLOT} ;; :prepare {SLOT} {text}"));
             }
         }
         self.0.await_all("");
