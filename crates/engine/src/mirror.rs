@@ -111,10 +111,8 @@ impl MirrorState {
 
     /// Takes room for a copy. `None`: there is none.
     pub fn hold(self: &Arc<Self>, bytes: usize, most: usize) -> Option<HeldCopy> {
-        let bytes = bytes.saturating_add(COPY);
-        let take = |held: usize| held.checked_add(bytes).filter(|all| *all <= most);
-        self.bytes.fetch_update(Relaxed, Relaxed, take).ok()?;
-        Some(HeldCopy { of: Arc::clone(self), bytes })
+        let mut held = HeldCopy { of: Arc::clone(self), bytes: 0 };
+        held.take_more(bytes.saturating_add(COPY), most).then_some(held)
     }
 
     pub fn bytes(&self) -> usize {
@@ -159,6 +157,15 @@ pub struct HeldCopy {
 impl HeldCopy {
     pub const fn of(&self) -> &Arc<MirrorState> {
         &self.of
+    }
+
+    /// Takes more room for the same copy. False: there is none, and it has what it had.
+    #[must_use]
+    pub fn take_more(&mut self, bytes: usize, most: usize) -> bool {
+        let take = |held: usize| held.checked_add(bytes).filter(|all| *all <= most);
+        let has_taken = self.of.bytes.fetch_update(Relaxed, Relaxed, take).is_ok();
+        self.bytes += if has_taken { bytes } else { 0 };
+        has_taken
     }
 }
 
@@ -220,9 +227,12 @@ mod tests {
     fn bytes_that_are_held_have_a_bound_and_come_back() {
         let state = Arc::new(MirrorState::default());
         let most = 3 * (COPY + 100);
-        let held: Vec<_> = (0..3).map(|_| state.hold(100, most).expect("room")).collect();
+        let mut held: Vec<_> = (0..3).map(|_| state.hold(100, most).expect("room")).collect();
         assert!(state.hold(0, most).is_none() && state.hold(usize::MAX, most).is_none());
         assert_eq!(state.bytes(), most);
+        held.truncate(2);
+        assert!(held[0].take_more(COPY, most) && !held[0].take_more(101, most));
+        assert_eq!(state.bytes(), most - 100);
         drop(held);
         assert_eq!(state.bytes(), 0);
         assert!(state.hold(most, most).is_none(), "a copy takes more than its text");

@@ -15,6 +15,7 @@ use engine::mirror::fit;
 use engine::session::Session;
 use engine::sharing::is_steady;
 use engine::source::Source;
+use engine::statement::rule::RuleMirror;
 use wire::frame::HEADER;
 use wire::reply_sum::Summer;
 use wire::statement::{self, Execute};
@@ -125,8 +126,7 @@ fn copy(
         None => return Err(Unmirrored::Large),
         Some((packet, source)) => execution(client, &session, packet, source)?,
     };
-    let most = usize::try_from(mirror.memory).unwrap_or(usize::MAX);
-    let held = state.hold(copied.bytes(), most).ok_or(Unmirrored::Memory)?;
+    let held = state.hold(copied.bytes(), memory(mirror)).ok_or(Unmirrored::Memory)?;
     let source = executes.map(|(_, source)| source);
     let schema = source.map_or_else(|| session.schema.clone(), |source| source.schema.clone());
     let found = out_of_sight::found_for(worker, client, command, schema.as_deref());
@@ -143,6 +143,11 @@ fn copy(
         settings: session.settings.clone(),
         prepared_under: source.map(|source| Rc::clone(&source.settings)),
     }))
+}
+
+/// How much memory all copies of a rule may take.
+fn memory(mirror: &RuleMirror) -> usize {
+    usize::try_from(mirror.memory).unwrap_or(usize::MAX)
 }
 
 /// The execution of a statement, with the types of its parameters.
@@ -210,7 +215,10 @@ pub(crate) fn end(
         && let Some(copied_client) = copied_client(worker, &client, backend, &copied)
     {
         let ended = crate::worker::clock::now();
-        let Copied { held, command, is_read, digest, dialect, rows, .. } = *copied;
+        let Copied { mut held, command, is_read, digest, dialect, rows, .. } = *copied;
+        if !held.take_more(copied_client.bytes(), memory(mirror)) {
+            return held.of().leave_out(Unmirrored::Memory);
+        }
         worker.shared.mirrors.hand_over(Box::new(MirrorCopy {
             held,
             rule: ready.rule.name.clone(),

@@ -43,6 +43,13 @@ pub(crate) struct CopiedClient {
     pub(crate) schema: Option<Box<[u8]>>,
 }
 
+impl CopiedClient {
+    /// How much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.setup.as_ref().map_or(0, String::len) + self.schema.as_ref().map_or(0, |it| it.len())
+    }
+}
+
 /// What is sent.
 #[derive(Debug)]
 pub(crate) enum CopiedCommand {
