@@ -2,8 +2,8 @@
 //!
 //! Read the files in the order in which a statement travels: [`client_input`] makes commands of a client's bytes,
 //! [`commands`] decides what each asks for, [`route`] chooses among several servers, [`admit`] starts a command or has
-//! it wait, [`launch`] sends it behind its [`session_setup`], [`replies`] follows the answer back, [`finish`] gives
-//! backend and slot back.
+//! it wait, [`launch`] sends it behind its [`session_setup`], [`replies`] follows the answer back, [`reply_end`] settles
+//! what it leaves, [`finish`] gives backend and slot back.
 //!
 //! [`client`] and [`backend`] are the two ends of the road; [`worker`] owns all of them.
 
@@ -28,6 +28,8 @@ pub(crate) mod description;
 pub(crate) mod diagnostics;
 pub(crate) mod dismissed;
 pub(crate) mod earlier;
+pub(crate) mod entry;
+pub(crate) mod executions;
 pub(crate) mod finish;
 pub(crate) mod handover;
 pub(crate) mod in_flight;
@@ -59,6 +61,7 @@ pub(crate) mod prepared;
 pub(crate) mod query_rewrite;
 pub(crate) mod queue_timeout;
 pub(crate) mod replies;
+pub(crate) mod reply_end;
 pub(crate) mod report;
 pub(crate) mod reset_connection;
 pub(crate) mod resume;

@@ -137,3 +137,20 @@ pub(crate) fn clear(worker: &Rc<Worker>, client: &Client) {
         let_go(worker, client);
     }
 }
+
+/// Refuses a command in the server's place that clears no messages at MySQL.
+pub(crate) fn refuse_adding(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &[u8],
+    fault: &Fault,
+) {
+    if worker.is_mysql(client) {
+        if diagnostics::must_ask(worker, client) {
+            return hold(worker, client, command, packet, Awaits::Messages);
+        }
+        command.facts.messages = Messages::Added;
+    }
+    refuse(worker, client, command, fault);
+}

@@ -408,6 +408,15 @@ impl Client {
         }
     }
 
+    /// A command without a reply was sent; the next one may come when its last byte has passed.
+    pub(crate) fn upload_silently(&self) {
+        if self.input.is_part() {
+            self.input.upload_ends_turn.set(true);
+            self.input.begin_upload();
+            self.change_state(ClientState::Running);
+        }
+    }
+
     /// The answer to its statement is over.
     pub(crate) fn tell_ended(&self) {
         let Some(ended) = self.logged.ended.take() else { return };

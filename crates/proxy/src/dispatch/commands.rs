@@ -7,22 +7,18 @@ use std::rc::Rc;
 
 use engine::classes::ClassId;
 use engine::counts::{Asked, Finds};
-use engine::insert_id::InsertId;
-use engine::intent::{Digest, Ends, Intent, Moves, Sets, Trait};
+use engine::intent::{Ends, Intent, Moves, Sets, Trait};
 use engine::kept::Format;
-use engine::kill::Scope;
 use engine::pin::Pin;
-use engine::rights::{Change, PreparedChanges};
-use engine::session::facts::{Facts, InHand, Leaves, Reads};
-use engine::session::{Diagnostics, Messages};
+use engine::session::Messages;
+use engine::session::facts::{Facts, Reads};
 use engine::session_variables::SessionVariables;
-use engine::source::Source;
-use engine::statements::{BYTES_MAX, KeptByServer as KeptOnBackend, STATEMENTS_MAX};
+use engine::statements::{BYTES_MAX, STATEMENTS_MAX};
 use engine::user_variables::Assignment;
 use wire::command::{Opcode, Shape, query_text_at};
 use wire::frame::HEADER;
-use wire::statement::{self, Execute};
-use wire::text::{Lexed, Text};
+use wire::statement::{self};
+use wire::text::Text;
 
 use crate::dispatch::admit;
 use crate::dispatch::alone;
@@ -30,7 +26,9 @@ use crate::dispatch::answer;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::diagnostics;
-use crate::dispatch::earlier::{self, AnswerPlace};
+use crate::dispatch::earlier::{self};
+use crate::dispatch::entry;
+use crate::dispatch::executions;
 use crate::dispatch::handover;
 use crate::dispatch::kill_orders;
 use crate::dispatch::large_commands;
@@ -43,10 +41,10 @@ use crate::dispatch::pins;
 use crate::dispatch::prepared;
 use crate::dispatch::query_rewrite::{self, QueryPacket};
 use crate::dispatch::reset_connection;
+use crate::dispatch::rights;
 use crate::dispatch::ruled::passed;
 use crate::dispatch::ruled::waits::AfterRules;
-use crate::dispatch::ruled::{self, Comes, SeenText};
-use crate::dispatch::states::ClientState;
+use crate::dispatch::ruled::{self, Comes};
 use crate::dispatch::wanted;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
@@ -71,7 +69,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8]
                 answer::ok(client, command)
             }
             Some(opcode) => pooled(worker, client, command, opcode, packet),
-            None => refuse_adding(worker, client, command, packet, &unknown()),
+            None => answer::refuse_adding(worker, client, command, packet, &unknown()),
         }
     } else {
         pass_through(worker, client, command, opcode, packet);
@@ -191,7 +189,7 @@ fn pass(
         }
         command.begun = worker.tally.ask_pass_through(opcode, None);
         command.noted = notes::begin_pass_through(worker, &command, opcode, None);
-        command.changes(change_by_opcode(opcode, packet));
+        command.changes(rights::change_by_opcode(opcode, packet));
         return enter_pass_through(worker, client, command, packet);
     };
     let mut query = QueryPacket::new(client, text_at, packet);
@@ -218,7 +216,7 @@ fn pass(
     let text = Some(query.text()).filter(|_| is_query);
     command.begun = worker.tally.ask_pass_through(opcode, text);
     command.noted = notes::begin_pass_through(worker, &command, opcode, text);
-    command.changes(text.and_then(|text| change_by_text(worker, client, text)));
+    command.changes(text.and_then(|text| rights::change_by_text(worker, client, text)));
     if has_own_id {
         query_rewrite::put_own_id(worker, client, &mut query);
     }
@@ -268,13 +266,13 @@ fn pooled(
         Opcode::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
         Opcode::Query | Opcode::StmtPrepare => text(worker, client, command, opcode, packet),
         Opcode::StmtBulkExecute if worker.is_mysql(client) => {
-            refuse_adding(worker, client, command, packet, &unknown());
+            answer::refuse_adding(worker, client, command, packet, &unknown());
         }
         Opcode::StmtExecute
         | Opcode::StmtBulkExecute
         | Opcode::StmtSendLongData
         | Opcode::StmtReset
-        | Opcode::StmtFetch => prepared(worker, client, command, opcode, packet),
+        | Opcode::StmtFetch => executions::read(worker, client, command, opcode, packet),
         Opcode::ProcessKill => {
             if diagnostics::must_ask_for_kill(worker, client) {
                 return answer::hold(worker, client, command, packet, Awaits::Messages);
@@ -283,7 +281,7 @@ fn pooled(
                 return kill_orders::send_order(worker, client, command, packet, order);
             }
             command.facts = diagnostics::facts(worker, client, opcode);
-            enter(worker, client, command, packet);
+            entry::enter(worker, client, command, packet);
         }
         Opcode::SetOption => {
             match packet.get(HEADER + 1..) {
@@ -292,16 +290,16 @@ fn pooled(
                 // The server refuses it.
                 _ => {}
             }
-            enter_kept(worker, client, command, packet, Pin::Option);
+            entry::enter_kept(worker, client, command, packet, Pin::Option);
         }
         Opcode::BinlogDump
         | Opcode::BinlogDumpGtid
         | Opcode::TableDump
         | Opcode::RegisterReplica => {
-            enter_kept(worker, client, command, packet, Pin::Replication);
+            entry::enter_kept(worker, client, command, packet, Pin::Replication);
         }
         _ => {
-            command.changes(change_by_opcode(Some(opcode), packet));
+            command.changes(rights::change_by_opcode(Some(opcode), packet));
             let is_still = opcode == Opcode::InitDb;
             let (ends, moves) = match is_still {
                 true => (Ends::Never, Moves::IntoSchema),
@@ -309,7 +307,7 @@ fn pooled(
             };
             let facts = diagnostics::facts(worker, client, opcode);
             command.facts = Facts { finds: Finds::Nothing, is_still, ends, moves, ..facts };
-            enter(worker, client, command, packet);
+            entry::enter(worker, client, command, packet);
         }
     }
 }
@@ -340,7 +338,7 @@ fn text(
                 AfterRules::Over => return,
             }
         }
-        return enter_kept(worker, client, command, packet, Pin::Unreadable);
+        return entry::enter_kept(worker, client, command, packet, Pin::Unreadable);
     };
     let mut query = QueryPacket::new(client, text_at, packet);
     let mut intent = if worker.ruled.is_on() {
@@ -368,14 +366,14 @@ fn text(
         }
         command.begun = worker.tally.ask(intent.digest, query.text());
         command.noted = notes::begin(worker, &command, query.text());
-        command.changes(change(worker, client, intent, query.text()));
+        command.changes(rights::change(worker, client, intent, query.text()));
         let assigns = assigns(client, intent, query.text());
         if !assigns.is_empty() {
             command.rare().assigns = assigns;
             // What else the server reports of it is that something has changed.
             let (sets, messages) = (Some(Sets::default()), Messages::Stay);
             command.facts = Facts { sets, messages, ends: Ends::Never, ..Facts::default() };
-            return enter(worker, client, command, query.packet());
+            return entry::enter(worker, client, command, query.packet());
         }
     }
     enter_text(worker, client, command, &mut query, intent, is_prepare)
@@ -432,40 +430,11 @@ fn enter_text(
         (facts.messages, facts.counts) = (Messages::Added, Asked::default());
     }
     facts.reads_number = Reads::of(may_change && reads_number, facts);
-    settle(worker, client, &mut command);
+    entry::settle(worker, client, &mut command);
     if command.facts.counts != Asked::default() {
         command.facts.counts = query_rewrite::put_counts(worker, client, &command, query);
     }
-    find_earlier(worker, client, command, query.packet());
-}
-
-/// What a statement does to rights.
-fn change(worker: &Worker, client: &Client, intent: Intent, text: Text<'_>) -> Option<Change> {
-    if intent.read.is_some() {
-        return None;
-    }
-    change_by_text(worker, client, text)
-}
-
-fn change_by_text(worker: &Worker, client: &Client, text: Text<'_>) -> Option<Change> {
-    let server = worker.kind_of_server(client);
-    let change = Change::read(text, server);
-    if change.is_some() || !PreparedChanges::may_concern(text) {
-        return change;
-    }
-    client.prepared_changes.change(|prepared| prepared.read(text, server))
-}
-
-/// The same of a command that is no query.
-fn change_by_opcode(opcode: Option<Opcode>, packet: &[u8]) -> Option<Change> {
-    let payload = packet.get(HEADER..).unwrap_or_default();
-    match opcode {
-        // `REFRESH_GRANT`, which is `FLUSH PRIVILEGES`.
-        Some(Opcode::Refresh) if payload.get(1).is_some_and(|it| it & 1 == 1) => {
-            Some(Change::of_all())
-        }
-        _ => None,
-    }
+    entry::find_earlier(worker, client, command, query.packet());
 }
 
 /// The user variables that a text sets, if that is all it does and any backend can be told them.
@@ -504,265 +473,6 @@ fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
     true
 }
 
-/// A command that names a prepared statement.
-fn prepared(
-    worker: &Rc<Worker>,
-    client: &Rc<Client>,
-    mut command: Box<Command>,
-    opcode: Opcode,
-    packet: &mut [u8],
-) {
-    let id = prepared::named(client, statement::id(&packet[HEADER..]).unwrap_or(0));
-    statement::set_id(&mut packet[HEADER..], id);
-    command.facts = diagnostics::facts(worker, client, opcode);
-    let mut session = client.session.borrow_mut();
-    let Some(statement) = session.statements.get(id) else {
-        drop(session);
-        if opcode == Opcode::StmtSendLongData {
-            // It has no reply; the execute that follows is refused.
-            return client.upload_silently();
-        }
-        let fault = prepared::unknown(worker, client, opcode, id);
-        return refuse_adding(worker, client, command, packet, &fault);
-    };
-    let piece_of = statement::parameter_of_piece(&packet[HEADER..]);
-    if opcode == Opcode::StmtSendLongData && piece_of.is_none_or(|it| it >= statement.parameters) {
-        // As the server does it: the execute that follows is refused, until the statement is reset.
-        statement.is_spoiled |= piece_of.is_some();
-        drop(session);
-        return client.upload_silently();
-    }
-    if opcode == Opcode::StmtReset {
-        statement.is_spoiled = false;
-    }
-    if statement.is_spoiled && prepared::is_refused_spoiled(opcode, &statement.source.intent) {
-        let is_mysql = worker.is_mysql(client);
-        let fault = prepared::wrong_piece(is_mysql, statement, &packet[HEADER..]);
-        drop(session);
-        return refuse_adding(worker, client, command, packet, &fault);
-    }
-    let kept = statement.kept();
-    let source = Rc::clone(&statement.source);
-    let intent = source.intent;
-    let is_read = Execute::decode(&packet[HEADER..], statement.parameters).is_ok();
-    // A backend that is kept for good may have been told messages, too.
-    let may_yield = session.diagnostics() == Diagnostics::Marked || session.can_yield();
-    drop(session);
-    let executes = opcode == Opcode::StmtExecute;
-    if worker.ruled.is_on() && (executes || opcode == Opcode::StmtBulkExecute) {
-        let after = execute_by_rules(worker, client, command, packet, &source);
-        let AfterRules::GoesOn(goes_on) = after else { return };
-        command = goes_on;
-    }
-    if intent.has(Trait::Kill)
-        && executes
-        && let Some((packet, order)) = prepared_order(worker, client, &source)
-    {
-        return kill_orders::send_order(worker, client, command, &packet, order);
-    }
-    if executes && may_yield && earlier::is_due(worker, client, intent, &command) {
-        return answer::hold(worker, client, command, packet, Awaits::Backend);
-    }
-    command.facts.in_hand = Some(InHand::new(opcode, id));
-    match opcode {
-        Opcode::StmtReset if !kept.any() => {
-            client.session.borrow_mut().tell(0);
-            answer::ok(client, command)
-        }
-        Opcode::StmtFetch if !kept.cursor => {
-            let fault = prepared::no_cursor(worker.is_mysql(client), id);
-            refuse_adding(worker, client, command, packet, &fault)
-        }
-        Opcode::StmtExecute | Opcode::StmtBulkExecute => {
-            // With so many parameters that their types do not fit a buffer, only the server knows them.
-            let is_unread = client.input.is_part() && !is_read;
-            execute(worker, client, command, packet, &source, is_unread)
-        }
-        Opcode::StmtSendLongData => {
-            keep_piece(worker, client, KeptOnBackend { long_data: true, ..kept }, (id, &*source));
-            enter(worker, client, command, packet)
-        }
-        _ => enter(worker, client, command, packet),
-    }
-}
-
-/// A piece of a parameter is kept with a statement.
-fn keep_piece(worker: &Worker, client: &Client, kept: KeptOnBackend, (id, of): (u32, &Source)) {
-    client.session.borrow_mut().statements.keep(id, kept);
-    worker.hold(client, Pin::LongData, of.intent.digest);
-}
-
-/// The order that a `KILL` statement gives which was prepared with this text, and the same as a query.
-fn prepared_order(
-    worker: &Worker,
-    client: &Client,
-    source: &Source,
-) -> Option<(Vec<u8>, (Scope, u32))> {
-    let lexed = Lexed::default();
-    let text = lexed.text(&source.text, source.dialect);
-    let order = kill_orders::read_order(worker, client, text)?;
-    Some((prepared::as_query(client, &source.text), order))
-}
-
-/// Rules look at an execution: at the text as the client has written it.
-fn execute_by_rules(
-    worker: &Rc<Worker>,
-    client: &Rc<Client>,
-    command: Box<Command>,
-    packet: &[u8],
-    source: &Source,
-) -> AfterRules {
-    let lexed = Lexed::default();
-    let (text, digest) = match &source.original {
-        Some(original) => {
-            let text = lexed.text(original, source.dialect);
-            (text, Digest::of(text))
-        }
-        None => (lexed.text(&source.text, source.dialect), source.intent.digest),
-    };
-    let (reads, schema) = (source.intent.read.is_some(), source.schema.as_deref());
-    let seen = SeenText { digest, reads, schema, decisions: Some(&source.notes.decisions) };
-    match ruled::see_execute(worker, client, command, packet, seen, text) {
-        AfterRules::GoesOn(mut command) => {
-            mirrored::see_execute(worker, client, &mut command, packet, source);
-            AfterRules::GoesOn(command)
-        }
-        AfterRules::Over => AfterRules::Over,
-    }
-}
-
-/// A prepared statement is executed.
-fn execute(
-    worker: &Rc<Worker>,
-    client: &Rc<Client>,
-    mut command: Box<Command>,
-    packet: &mut [u8],
-    source: &Source,
-    is_unread: bool,
-) {
-    let (intent, lexed) = (source.intent, Lexed::default());
-    let text = lexed.text(&source.text, source.dialect);
-    let in_hand = std::mem::take(&mut command.facts).in_hand;
-    let may_change = own_id::may_change(client);
-    command.begun = worker.tally.ask(intent.digest, text);
-    command.noted = notes::begin(worker, &command, text);
-    command.changes(change(worker, client, intent, text));
-    let schema = source.schema.as_deref();
-    let out_of_sight = out_of_sight::find(worker, client, &command, text, schema);
-    let judged = match is_unread {
-        true => pins::keep(worker, client, Pin::LongData, Some(intent.digest)),
-        false => pins::judge(worker, client, intent, out_of_sight),
-    };
-    let leaves = match judged {
-        Ok(leaves) => leaves,
-        Err(fault) => return answer::refuse(worker, client, command, &fault),
-    };
-    let facts = &mut command.facts;
-    facts.learn(intent, text, Format::Binary);
-    facts.leaves = leaves;
-    let diagnoses = query_rewrite::diagnoses(worker, client, intent, text);
-    if diagnoses.is_some() {
-        (facts.messages, facts.counts) = (Messages::Added, Asked::default());
-    }
-    let named = out_of_sight.asks_number;
-    let reads_number = may_change
-        && (intent.has(Trait::AsksConnectionId) || own_id::may_read(client, intent, named, leaves));
-    facts.reads_number = Reads::of(reads_number, facts);
-    match diagnoses {
-        Some(mut query) => {
-            client.input.upload.set(None);
-            enter(worker, client, command, &mut query);
-        }
-        None => {
-            facts.in_hand = in_hand;
-            enter(worker, client, command, packet);
-        }
-    }
-}
-
-pub(crate) fn enter(
-    worker: &Rc<Worker>,
-    client: &Rc<Client>,
-    mut command: Box<Command>,
-    packet: &mut [u8],
-) {
-    settle(worker, client, &mut command);
-    find_earlier(worker, client, command, packet);
-}
-
-/// Puts what a command's text tells together with what its client's session and its server are.
-fn settle(worker: &Worker, client: &Client, command: &mut Command) {
-    let facts = &mut command.facts;
-    let mut session = client.session.borrow_mut();
-    session.enter(facts.has(Trait::PassingMode), facts.moves);
-    if client.input.is_part() || !session.is_plain() {
-        facts.read = None;
-    }
-    facts.traits.add_if(
-        Trait::AsksInsertId,
-        facts.leaves != Leaves::Nothing && session.insert_id != InsertId::Lost,
-    );
-    drop(session);
-    facts.messages = diagnostics::at_server(worker, client, facts.messages);
-}
-
-/// Finds the backend that knows what the command asks of those before it, and enters with that.
-fn find_earlier(
-    worker: &Rc<Worker>,
-    client: &Rc<Client>,
-    mut command: Box<Command>,
-    packet: &mut [u8],
-) {
-    match earlier::find(worker, client, &mut command) {
-        AnswerPlace::Here => {}
-        AnswerPlace::Nowhere(fault) => return answer::refuse(worker, client, command, &fault),
-        AnswerPlace::Later => {
-            return answer::hold(worker, client, command, packet, Awaits::Backend);
-        }
-        AnswerPlace::Soon => {
-            return answer::hold(worker, client, command, packet, Awaits::InsertId);
-        }
-    }
-    let urgent =
-        command.facts.has(Trait::EndsTransaction) || client.session.borrow().may_hold_locks();
-    admit::enter(worker, client, command, packet, urgent);
-}
-
-/// Enters with a command of which it is not known what it leaves behind, and keeps the backend for it.
-fn enter_kept(
-    worker: &Rc<Worker>,
-    client: &Rc<Client>,
-    mut command: Box<Command>,
-    packet: &mut [u8],
-    pin: Pin,
-) {
-    let reads_number = own_id::may_change(client);
-    if let Err(fault) = pins::keep(worker, client, pin, None) {
-        return answer::refuse(worker, client, command, &fault);
-    }
-    let facts = match pin == Pin::Option {
-        true => Facts {
-            finds: Finds::Nothing,
-            is_still: true,
-            ..diagnostics::facts(worker, client, Opcode::SetOption)
-        },
-        false => Facts { alters: pin == Pin::Unreadable, ..Facts::default() },
-    };
-    command.facts = Facts { reads_number: Reads::of(reads_number, &facts), ..facts };
-    enter(worker, client, command, packet);
-}
-
-impl Client {
-    /// A command without a reply was sent; the next one may come when its last byte has passed.
-    fn upload_silently(&self) {
-        if self.input.is_part() {
-            self.input.upload_ends_turn.set(true);
-            self.input.begin_upload();
-            self.change_state(ClientState::Running);
-        }
-    }
-}
-
 /// Answers whether the server lives. MySQL tells with that how many messages there were.
 pub(crate) fn ping(
     worker: &Rc<Worker>,
@@ -785,25 +495,8 @@ pub(crate) fn ping(
                 ends: Ends::Never,
                 ..Facts::default()
             };
-            enter(worker, client, command, packet);
+            entry::enter(worker, client, command, packet);
         }
         told => answer::ok_telling(client, command, told.unwrap_or(1)),
     }
-}
-
-/// Refuses a command in the server's place that clears no messages at MySQL.
-pub(crate) fn refuse_adding(
-    worker: &Rc<Worker>,
-    client: &Rc<Client>,
-    mut command: Box<Command>,
-    packet: &[u8],
-    fault: &Fault,
-) {
-    if worker.is_mysql(client) {
-        if diagnostics::must_ask(worker, client) {
-            return answer::hold(worker, client, command, packet, Awaits::Messages);
-        }
-        command.facts.messages = Messages::Added;
-    }
-    answer::refuse(worker, client, command, fault);
 }

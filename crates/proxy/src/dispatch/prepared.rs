@@ -1,7 +1,7 @@
 //! Prepared statements between client and backend: what a reply tells of them, when a backend is done with one, and
 //! what helps when the server takes one no more.
 //!
-//! How a client names them is [`crate::dispatch::commands`]', what goes to the server [`crate::dispatch::launch`]'s.
+//! How a client names them is [`crate::dispatch::executions`]', what goes to the server [`crate::dispatch::launch`]'s.
 //! Invariants: a statement of one client's own lives on a backend only while that client holds the backend; a command
 //! is sent once more only if the server has refused it before it did anything.
 

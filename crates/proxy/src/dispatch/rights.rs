@@ -10,17 +10,55 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use engine::account::name::UserName;
-use engine::rights::{Change, Era, Whose, is_refusal};
+use engine::intent::Intent;
+use engine::rights::{Change, Era, PreparedChanges, Whose, is_refusal};
+use wire::command::Opcode;
 use wire::frame::HEADER;
 use wire::reply::Kind;
 use wire::response::ErrPacket;
+use wire::text::Text;
 
 use crate::dispatch::backend::Backend;
 use crate::dispatch::capture;
+use crate::dispatch::client::Client;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::worker::{Shared, Worker};
 use crate::pool::keys::KeyId;
 use crate::users::rights::{self, SHARES};
+
+/// What a statement does to rights.
+pub(crate) fn change(
+    worker: &Worker,
+    client: &Client,
+    intent: Intent,
+    text: Text<'_>,
+) -> Option<Change> {
+    if intent.read.is_some() {
+        return None;
+    }
+    change_by_text(worker, client, text)
+}
+
+pub(crate) fn change_by_text(worker: &Worker, client: &Client, text: Text<'_>) -> Option<Change> {
+    let server = worker.kind_of_server(client);
+    let change = Change::read(text, server);
+    if change.is_some() || !PreparedChanges::may_concern(text) {
+        return change;
+    }
+    client.prepared_changes.change(|prepared| prepared.read(text, server))
+}
+
+/// The same of a command that is no query.
+pub(crate) fn change_by_opcode(opcode: Option<Opcode>, packet: &[u8]) -> Option<Change> {
+    let payload = packet.get(HEADER..).unwrap_or_default();
+    match opcode {
+        // `REFRESH_GRANT`, which is `FLUSH PRIVILEGES`.
+        Some(Opcode::Refresh) if payload.get(1).is_some_and(|it| it & 1 == 1) => {
+            Some(Change::of_all())
+        }
+        _ => None,
+    }
+}
 
 /// A statement has ended that may have changed the rights of these users. Before its client is told.
 fn raise(worker: &Worker, backend: &Backend, flight: &InFlight, whose: &Whose) {
