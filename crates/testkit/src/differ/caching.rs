@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::differ::again::WRITERS;
 use crate::differ::campaign::Between;
 use crate::differ::peer::{self, Door};
-use crate::differ::site::{READER, Server};
+use crate::differ::site::Server;
 use crate::flifo::Flifo;
 
 /// Two rules: behind its time, a reply to a read of `t` is given while another one is fetched; all others are kept for
@@ -73,12 +73,9 @@ impl Between for ThroughCache {
         self.end();
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("console.sock");
-        let password = server.door().password;
-        let options = format!("accounts_user = \"{READER}\"\naccounts_period = \"1h\"\n");
-        let more = format!(
-            "[[users]]\nname = \"{READER}\"\npassword = \"{password}\"\n\
-             [console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n{RULES}"
-        );
+        let (options, reader) = server.reader();
+        let more =
+            format!("{reader}[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n{RULES}");
         let flifo = server.flifo_with(&self.program, backends, &options, &more);
         let door = server.door_of(&flifo);
         let console: Address = socket.to_str().expect("a path").parse().expect("an address");

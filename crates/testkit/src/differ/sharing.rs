@@ -42,7 +42,10 @@ impl Between for ThroughSharing {
     fn door(&mut self, server: &Server, backends: u32) -> Door {
         // The one before is gone before the next one logs in.
         self.end();
-        let flifo = server.flifo_with(&self.program, backends, "share_reads = \"on\"\n", "");
+        // A view that cannot be read would have its client keep a backend, which others of the crowd may lack for ever.
+        let (options, reader) = server.reader();
+        let options = format!("share_reads = \"on\"\n{options}");
+        let flifo = server.flifo_with(&self.program, backends, &options, &reader);
         server.door_of(self.running.insert(flifo))
     }
 }

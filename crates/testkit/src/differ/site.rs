@@ -41,7 +41,7 @@ enum Kind {
 const PASSWORD: &str = "differ";
 
 /// An account that sees all definitions.
-pub(super) const READER: &str = "reader";
+const READER: &str = "reader";
 
 const MARIADB: &[&str] = &[
     "--innodb-buffer-pool-size=64M",
@@ -149,6 +149,12 @@ impl Server {
             self.door().port
         );
         Flifo::start_program(program, &rest)
+    }
+
+    /// The options and the section by which a Flifo reads all definitions.
+    pub fn reader(&self) -> (String, String) {
+        let options = format!("accounts_user = \"{READER}\"\naccounts_period = \"1h\"\n");
+        (options, format!("[[users]]\nname = \"{READER}\"\npassword = \"{PASSWORD}\"\n"))
     }
 
     /// Makes the schemas of so many clients anew, and ends all that was left of programs before.
