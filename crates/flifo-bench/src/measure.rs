@@ -161,8 +161,13 @@ pub(crate) struct BenchRun {
     /// Threads of the generator.
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: u32,
-    /// How ids are drawn: special, uniform, gaussian, pareto, zipfian.
-    #[arg(long, value_name = "NAME", default_value = "special")]
+    /// How ids are drawn, as sysbench draws them: special, uniform, gaussian, pareto, zipfian.
+    #[arg(
+        long = "rand-type",
+        alias = "distribution",
+        value_name = "NAME",
+        default_value = "special"
+    )]
     distribution: String,
     /// Rows of a range in the oltp workloads.
     #[arg(long, value_name = "ROWS", default_value_t = 100)]
@@ -393,8 +398,7 @@ impl BenchRun {
                 How::Prepared => Protocol::Prepared,
             },
             threads: self.threads,
-            distribution: distribution
-                .map_err(|error| Wrong(format!("--distribution: {error}")))?,
+            distribution: distribution.map_err(|error| Wrong(format!("--rand-type: {error}")))?,
             processes: self.process.iter().map(|text| process(text)).collect::<Result<_>>()?,
             ..self.access.options()?
         })
