@@ -48,9 +48,9 @@ impl ShareReads {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CutOut {
     /// They may share again. The run did not come to its end, for a reason that is not theirs: its client left, or was
-    /// told to stop, or does not read; the connection was lost. Or so many wait that not all copies may be kept.
+    /// told to stop, or does not read; the connection was lost.
     Again,
-    /// The reply is too long.
+    /// The reply is too long, or so many are kept for clients that there is no room for it.
     TooLarge,
     /// It has left messages, an error that comes from more than the text, or a change of the session.
     Unfit,
