@@ -130,8 +130,9 @@ impl<W> Crowds<W> {
         crowd
     }
 
-    /// A crowd that has waited for long enough, while those that it waits for run on.
-    pub fn overdue(&mut self, now: Instant) -> Option<Crowd<W>> {
+    /// A crowd that has waited for long enough, while those that it waits for run on. `most`: no crowd waits for longer,
+    /// however long its runs take.
+    pub fn overdue(&mut self, now: Instant, most: Option<Duration>) -> Option<Crowd<W>> {
         if self.crowds == 0 {
             return None;
         }
@@ -140,9 +141,10 @@ impl<W> Crowds<W> {
             let known = kinds.get(place(equal.kind)).filter(|kind| kind.took != UNKNOWN);
             let usual = known.map_or(0, |kind| kind.took);
             let usual = Duration::from_micros(usual.into());
-            let most = WAIT_MIN.max(usual * PATIENCE);
+            let due = WAIT_MIN.max(usual * PATIENCE);
+            let due = most.map_or(due, |most| due.min(most));
             let since = equal.crowd.as_ref().map(|crowd| crowd.since);
-            since.is_some_and(|since| now.saturating_duration_since(since) >= most)
+            since.is_some_and(|since| now.saturating_duration_since(since) >= due)
         };
         let crowd = self.runs.values_mut().find(|equal| is_due(equal))?.crowd.take();
         self.crowds -= usize::from(crowd.is_some());
@@ -197,12 +199,19 @@ mod tests {
             crowds.begin(hash, kind);
             assert_eq!(crowds.join(hash, hash, now, || hash), Some(hash));
         }
-        assert!(crowds.overdue(now + millis(999)).is_none());
-        assert_eq!(crowds.overdue(now + millis(1000)).map(|it| it.waiters), Some(vec![1]));
-        assert!(crowds.overdue(now + millis(5999)).is_none());
-        assert_eq!(crowds.overdue(now + millis(6000)).map(|it| it.waiters), Some(vec![2]));
-        assert!(crowds.overdue(now + millis(60_000)).is_none());
+        let mut overdue = |after: u64, most: Option<Duration>| {
+            crowds.overdue(now + millis(after), most).map(|crowd| crowd.waiters)
+        };
+        assert_eq!(overdue(999, None), None);
+        assert_eq!(overdue(1000, None), Some(vec![1]));
+        assert_eq!(overdue(5999, None), None);
+        assert_eq!(overdue(2999, Some(millis(3000))), None, "nor before what is allowed");
+        assert_eq!(overdue(6000, None), Some(vec![2]));
+        assert_eq!(overdue(60_000, None), None);
         assert_eq!(crowds.join(1, 3, now, || 4), Some(4), "its runs run on");
+        assert!(crowds.overdue(now + millis(400), Some(millis(401))).is_none());
+        let crowd = crowds.overdue(now + millis(401), Some(millis(401)));
+        assert_eq!(crowd.map(|crowd| crowd.waiters), Some(vec![3]), "it may wait for no longer");
     }
 
     #[test]

@@ -76,7 +76,8 @@ pub(crate) fn count(worker: &Worker, command: &mut Command, hash: u64) {
 /// Crowds that have waited for long go back to the queue, while those that they wait for run on.
 pub(crate) fn look(worker: &Worker) {
     loop {
-        let crowd = worker.sharing.crowds.borrow_mut().overdue(crate::worker::clock::now());
+        let (now, most) = (crate::worker::clock::now(), worker.plan().limits.wait);
+        let crowd = worker.sharing.crowds.borrow_mut().overdue(now, most);
         match crowd {
             Some(crowd) => worker.sharing.release(crowd),
             None => return,
