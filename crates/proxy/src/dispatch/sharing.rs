@@ -289,11 +289,11 @@ fn close_group(
     hash: u64,
 ) -> Option<(u64, Vec<u32>)> {
     let mut group = worker.sharing.groups.borrow_mut().take(hash)?;
-    if !backend.capabilities.has(Capabilities::DEPRECATE_EOF) || !is_on(worker, leader, command) {
+    if !backend.capabilities.has(Capabilities::DEPRECATE_EOF) {
         worker.sharing.groups.borrow_mut().give_back(group);
         return None;
     }
-    if !may_share(worker, leader, command) {
+    if !is_on(worker, leader, command) || !may_share(worker, leader, command) {
         // Another one may lead the others.
         group.retain(|id| *id != leader.id);
         for id in group {
