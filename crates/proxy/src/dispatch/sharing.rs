@@ -245,7 +245,9 @@ pub(crate) fn hash_of(
     let session = client.session.borrow();
     let key = client.key.get()?;
     Some(match Asks::of(client, &session, command)? {
-        Asks::Query { payload, .. } => worker.sharing.hash((server, key, payload)),
+        Asks::Query { payload, .. } => {
+            worker.sharing.hash((server, key, session.schema.as_deref(), payload))
+        }
         Asks::Execute { prepared, values, .. } => {
             worker.sharing.hash((server, key, &*prepared.source, values))
         }
