@@ -127,7 +127,9 @@ fn look(
     }
     let fill = worker.caches.filling.borrow().get(&hash).cloned();
     let fill = fill.filter(|fill| {
-        fill.may_join() && fill.era == era && store::is_of(&fill.asked, client, command, members.id)
+        fill.may_join()
+            && (fill.since, fill.era) == (since, era)
+            && store::is_of(&fill.asked, client, command, members.id)
     });
     if let Some(fill) = fill {
         let may_be_stale = age.is_some_and(|age| age < cache.keep + cache.stale);
