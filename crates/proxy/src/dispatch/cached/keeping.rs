@@ -59,7 +59,6 @@ fn try_keep(
         return Err(WhyNot::TooLarge);
     }
     let reply = [head, &tail].concat().into_boxed_slice();
-    worker.counters.cache_fills.add(1);
     let entry = Entry {
         asked: fill.asked.clone(),
         reply,
@@ -72,6 +71,12 @@ fn try_keep(
         at: crate::worker::clock::now(),
         hits: Cell::new(0),
     };
-    worker.caches.store.borrow_mut().insert(fill.hash, Rc::new(entry));
+    let mut store = worker.caches.store.borrow_mut();
+    store.insert(fill.hash, Rc::new(entry));
+    if store.peek(&fill.hash).is_none() {
+        // It is longer than all that this worker may keep.
+        return Err(WhyNot::TooLarge);
+    }
+    worker.counters.cache_fills.add(1);
     Ok(())
 }
