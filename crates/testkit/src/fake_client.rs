@@ -72,6 +72,19 @@ impl FakeClient {
         Self::over(socket.into())
     }
 
+    /// Connects. The kernel takes about so many bytes for this client that it has not read.
+    ///
+    /// # Panics
+    /// If no process listens.
+    pub fn connect_with_room(bytes: usize, port: u16) -> Self {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let socket = socket.expect("a socket");
+        socket.set_recv_buffer_size(bytes).expect("less than the kernel's bound");
+        let flifo = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        socket.connect(&flifo.into()).expect("Flifo listens");
+        Self::over(socket.into())
+    }
+
     /// Takes a connection, and says and reads nothing.
     ///
     /// # Panics

@@ -191,5 +191,6 @@ fn answer(worker: &Worker, client: &Client, mut command: Box<Command>, entry: &E
     worker.counters.cache_hits.add(1);
     worker.buffers.forget(command.end());
     client.take_sequence();
-    client.write_last(&entry.reply);
+    client.write_shared(&entry.reply);
+    client.write_last(&[]);
 }

@@ -39,6 +39,11 @@ impl SharedBytes {
         Self { bytes: Vec::new(), held: Rc::clone(held) }
     }
 
+    /// These, which do not count for a worker: what keeps them has a bound of its own.
+    pub(crate) fn uncounted(bytes: Vec<u8>) -> Self {
+        Self { bytes, held: Rc::default() }
+    }
+
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.held.set(self.held.get() + bytes.len());
         self.bytes.extend_from_slice(bytes);

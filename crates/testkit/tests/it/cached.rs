@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use backend::Address;
 use bench::private_server::PrivateServer;
 use testkit::client::Client;
+use testkit::fake_client::FakeClient;
 use testkit::flifo::Flifo;
 use testkit::kept_keys;
 
@@ -300,6 +301,47 @@ fn clients_that_ask_the_same_wait_for_one_run() {
         assert_eq!(client.join().expect("it ends"), [["1"]]);
     }
     assert_eq!(scene.counted("cache_fills") - fills, 2);
+}
+
+/// Forty clients ask for six megabytes that are kept, and read nothing: each has what its socket takes, and what is left is
+/// there once.
+#[test]
+fn slow_readers_of_a_kept_reply_share_one_copy() {
+    const MEGABYTE: u64 = 1 << 20;
+    const CLIENTS: u64 = 40;
+    let mut scene = Scene::start("{ for = \"60s\", large = true }");
+    let mut direct = scene.direct();
+    direct.query("CREATE TABLE large (b LONGTEXT)").expect("a table");
+    for _ in 0..6 {
+        direct.query("INSERT INTO large VALUES (REPEAT('x', 1048576))").expect("a row");
+    }
+    let text = format!("SELECT b FROM {SCHEMA}.large");
+    let login = |_| {
+        let mut client = FakeClient::connect_with_room(64 << 10, scene.flifo.port());
+        client.log_in(USER, scene.server.password()).expect("a login");
+        client
+    };
+    let mut clients: Vec<_> = (0..CLIENTS).map(login).collect();
+    testkit::scene::wait_for("it to be kept by both workers", || {
+        let before = scene.counted("cache_hits");
+        for client in &mut clients {
+            assert_eq!(client.query(&text).map(|rows| rows.len()), Ok(6));
+        }
+        scene.counted("cache_hits") == before + CLIENTS
+    });
+    let (hits, memory) = (scene.counted("cache_hits"), scene.flifo.memory());
+    for client in &mut clients {
+        client.send_packet(0, &[b"\x03", text.as_bytes()].concat());
+    }
+    testkit::scene::wait_for("all to be answered", || {
+        scene.counted("cache_hits") == hits + CLIENTS
+    });
+    let grown = scene.flifo.memory().saturating_sub(memory);
+    assert!(grown < CLIENTS * MEGABYTE, "{grown} bytes");
+    let row = vec![b'x'; MEGABYTE as usize];
+    for client in clients.iter_mut().take(3) {
+        assert_eq!(client.read_answer(), Ok(vec![row.clone(); 6]));
+    }
 }
 
 /// Twenty times as many as there is memory for; `cargo xtask linear --cache --keys 1000000` has more.

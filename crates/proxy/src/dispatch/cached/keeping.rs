@@ -12,6 +12,7 @@ use crate::dispatch::backend::Backend;
 use crate::dispatch::cached::kept::{Entry, Fill};
 use crate::dispatch::sharing::run::SharedRun;
 use crate::dispatch::worker::Worker;
+use crate::worker::outbox::SharedBytes;
 
 /// The reply to a run that fills an entry has ended, in rows that are as good for others. `head`: what its first client
 /// was written before the end.
@@ -58,10 +59,10 @@ fn try_keep(
     if tail.is_empty() || head.len() + tail.len() > fill.reply_max() {
         return Err(WhyNot::TooLarge);
     }
-    let reply = [head, &tail].concat().into_boxed_slice();
+    let reply = SharedBytes::uncounted([head, &tail].concat());
     let entry = Entry {
         asked: fill.asked.clone(),
-        reply,
+        reply: Rc::new(reply),
         rows,
         status,
         seen,

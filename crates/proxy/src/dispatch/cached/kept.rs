@@ -21,6 +21,7 @@ use wire::response::Status;
 
 use crate::cluster::members::ClusterId;
 use crate::pool::keys::KeyId;
+use crate::worker::outbox::SharedBytes;
 
 /// What a worker has for rules that say `cache`.
 pub(crate) struct WorkerCaches {
@@ -89,7 +90,8 @@ impl WorkerCaches {
 /// A reply that is kept.
 pub(crate) struct Entry {
     pub(crate) asked: Asked,
-    pub(crate) reply: Box<[u8]>,
+    /// One copy, also for clients that take it slowly.
+    pub(crate) reply: Rc<SharedBytes>,
     pub(crate) rows: u64,
     pub(crate) status: Status,
     /// What its tables were before its run.
