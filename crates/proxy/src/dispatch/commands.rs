@@ -1,7 +1,7 @@
 //! What each command of a client asks for: an answer of Flifo's own, a backend, the end.
 //!
 //! A pass-through client's commands go to its own backend as they are. A pooled client's are read first: its session
-//! learns what they would leave behind, and what belongs to the client alone (its ids) is kept from the server.
+//! learns what they would leave behind. Those that name a prepared statement are [`crate::dispatch::executions`]'.
 
 use std::rc::Rc;
 

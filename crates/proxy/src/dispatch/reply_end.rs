@@ -1,7 +1,6 @@
 //! A reply has ended: what its command has left is settled, and what follows is started.
 //!
-//! How replies are followed while they come is [`crate::dispatch::replies`]'. Invariant: a backend that has become free has
-//! its next statement before the client is written the end of the last one's reply.
+//! How replies are followed while they come is [`crate::dispatch::replies`]', which also writes what is left of them.
 
 use std::ops::Range;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! Rights follow: when rights may have changed, backends that logged in before serve no client that logs in after that.
 //!
-//! Owns when an era rises, and when a backend is stale. What all workers know of rights is [`crate::users::rights`]';
+//! Owns what a command may change of rights, when an era rises, and when a backend is stale. What all workers know of rights is [`crate::users::rights`]';
 //! which statements change rights, and how eras are counted, is `engine::rights`'. Changes made beside Flifo are seen
 //! by [`crate::frontend::watch`], or bounded by `server.rights_bound`; what logins of clients are asked for is
 //! [`crate::frontend::confirm`]'s. Invariants: a backend that its client keeps is left to it, as the server leaves a
@@ -39,6 +39,7 @@ pub(crate) fn change(
     change_by_text(worker, client, text)
 }
 
+/// The same of a text that may be more than a read.
 pub(crate) fn change_by_text(worker: &Worker, client: &Client, text: Text<'_>) -> Option<Change> {
     let server = worker.kind_of_server(client);
     let change = Change::read(text, server);
