@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use socket2::{Domain, Socket, Type};
 use wire::Capabilities;
 use wire::auth::{Nonce, Plugin, Secret};
 use wire::bytes::Reader;
@@ -64,12 +65,7 @@ impl FakeClient {
     /// # Panics
     /// If no process listens.
     pub fn connect_from(host: Ipv4Addr, port: u16) -> Self {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-        let socket = socket.expect("a socket");
-        socket.bind(&SocketAddr::new(IpAddr::V4(host), 0).into()).expect("a local address");
-        let flifo = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        socket.connect(&flifo.into()).expect("Flifo listens");
-        Self::over(socket.into())
+        Self::connect_by(port, |socket| socket.bind(&SocketAddr::new(IpAddr::V4(host), 0).into()))
     }
 
     /// Connects. The kernel takes about so many bytes for this client that it has not read.
@@ -77,9 +73,12 @@ impl FakeClient {
     /// # Panics
     /// If no process listens.
     pub fn connect_with_room(bytes: usize, port: u16) -> Self {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-        let socket = socket.expect("a socket");
-        socket.set_recv_buffer_size(bytes).expect("less than the kernel's bound");
+        Self::connect_by(port, |socket| socket.set_recv_buffer_size(bytes))
+    }
+
+    fn connect_by(port: u16, prepare: impl FnOnce(&Socket) -> io::Result<()>) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        prepare(&socket).expect("the kernel allows it");
         let flifo = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         socket.connect(&flifo.into()).expect("Flifo listens");
         Self::over(socket.into())
