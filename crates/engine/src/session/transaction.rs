@@ -57,6 +57,16 @@ impl Session {
         self.marks.has(Mark::Begun)
     }
 
+    /// Whether the next statement that is sent begins a transaction in which the client may write.
+    pub fn may_begin_to_write(&self) -> bool {
+        let begins_by_itself = !self.status.has(Status::AUTOCOMMIT) && !self.in_transaction();
+        let reads_only = || {
+            let settings = self.settings.as_ref();
+            settings.and_then(|it| it.get("transaction_read_only")) == Some(b"ON")
+        };
+        self.has_begun() || begins_by_itself && !reads_only()
+    }
+
     /// The server is told now.
     pub fn tell_begin(&mut self) {
         self.marks.remove(Mark::Begun);

@@ -3,13 +3,14 @@
 //! Owns the choice, and which statements are held back because their server is being replaced;
 //! [`crate::dispatch::stranded`] sends them on, or refuses them. Where there is one server, nothing is held back here.
 //! Invariants: a client that must keep its backend stays on its server; what is not known for certain to be a mere read
-//! goes to the writer; a client that reads its own writes is sent nowhere where they are not known to be; no statement
-//! is held back longer than `routing.hold`.
+//! goes to the writer, and a transaction that may write begins there, whatever rules say; a client that reads its own
+//! writes is sent nowhere where they are not known to be; no statement is held back longer than `routing.hold`.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
+use engine::intent::Trait;
 use wire::frame::HEADER;
 use wire::response::ErrPacket;
 
@@ -48,7 +49,7 @@ pub(crate) fn choose(
     command: &Command,
 ) -> Option<ServerId> {
     let avoided = command.avoids();
-    let (reads, sent_to) = match command.way() {
+    let (reads, sent_to) = match way(members, client, command) {
         None => (wants_reader(members, client, command), None),
         Some(RuleWay::Writer) => (false, None),
         Some(RuleWay::Reader) => (true, None),
@@ -69,6 +70,18 @@ pub(crate) fn choose(
         let taker = taker(members, client).filter(|it| reads && may_serve(members, *it, reads))?;
         Some(taker).filter(|it| avoided != Some(*it)).filter(holds)
     })
+}
+
+/// Where a rule sends a command, unless a transaction that may write would begin on a server that is not written to.
+fn way(members: &Members, client: &Client, command: &Command) -> Option<RuleWay> {
+    let way = command.way()?;
+    let is_written_to = match way {
+        RuleWay::Writer => true,
+        RuleWay::Reader => false,
+        RuleWay::To(server) => members.is_writer(server),
+    };
+    let begins = || command.facts.has(Trait::Begin) || client.session.borrow().may_begin_to_write();
+    (is_written_to || !begins()).then_some(way)
 }
 
 /// Whether a server may serve a read, or a write, as far as `routing.writer_reads` goes.
@@ -204,7 +217,7 @@ pub(crate) fn leave_backend(
     }
     let Some(backend) = client.backend() else { return false };
     let members = worker.shared.cluster.of(backend.server);
-    let may_stay = || may_stay(members, client, &backend, reads, command.way());
+    let may_stay = || may_stay(members, client, &backend, reads, way(members, client, command));
     if !client.session.borrow().can_yield() || may_stay() {
         return false;
     }

@@ -384,11 +384,49 @@ match.tag = { to = "reader" }
     }
     client.query("BEGIN").unwrap();
     client.query("INSERT INTO t VALUES (2)").unwrap();
-    let problem = client.query("SELECT @@server_id /* to=db2 */").unwrap_err();
-    assert!(problem.to_string().contains("\"to the second\""), "{problem}");
-    assert_eq!(client.query("SELECT COUNT(*), @@server_id FROM t").unwrap(), [["2", "1"]]);
+    for text in [
+        "SELECT COUNT(*), @@server_id FROM t /* to=db2 */",
+        "SELECT COUNT(*), @@server_id FROM t /* to=reader */",
+        "SELECT COUNT(*), @@server_id FROM t",
+    ] {
+        assert_eq!(client.query(text).unwrap(), [["2", "1"]], "{text}");
+    }
     client.query("COMMIT").unwrap();
     assert_eq!(client.query("SELECT @@server_id /* to=db2 */").unwrap(), [["2"]]);
+    // What begins on a reader stays there, and cannot write.
+    client.query("START TRANSACTION READ ONLY /* to=reader */").unwrap();
+    assert_eq!(client.query("SELECT @@server_id").unwrap(), [["2"]]);
+    let problem = client.query("SELECT @@server_id /* to=writer */").unwrap_err();
+    assert!(problem.to_string().contains("\"to the writer\""), "{problem}");
+    client.query("COMMIT").unwrap();
+    transactions_that_may_write_begin_on_the_writer(&mut client);
+}
+
+/// Whatever rules say of their first read.
+fn transactions_that_may_write_begin_on_the_writer(client: &mut Client) {
+    for begin in [
+        "BEGIN",
+        "START TRANSACTION /* to=reader */",
+        "START TRANSACTION /* to=db2 */",
+        "SET autocommit = 0",
+    ] {
+        for read in [
+            "SELECT id, @@server_id FROM t WHERE id = 1 /* to=reader */",
+            "SELECT id, @@server_id FROM t WHERE id = 1 /* to=db2 */",
+        ] {
+            client.query(begin).unwrap();
+            assert_eq!(client.query(read).unwrap(), [["1", "1"]], "{begin}, {read}");
+            client.query("UPDATE t SET id = 1 WHERE id = 1").unwrap();
+            client.query("COMMIT").unwrap();
+        }
+    }
+    client.query("SET SESSION TRANSACTION READ ONLY").unwrap();
+    let read = "SELECT id, @@server_id FROM t WHERE id = 1 /* to=reader */";
+    assert_eq!(client.query(read).unwrap(), [["1", "2"]], "it cannot write");
+    client.query("COMMIT").unwrap();
+    client.query("SET SESSION TRANSACTION READ WRITE").unwrap();
+    client.query("SET autocommit = 1").unwrap();
+    assert_eq!(client.query(read).unwrap(), [["1", "2"]]);
 }
 
 #[test]

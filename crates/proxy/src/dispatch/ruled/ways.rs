@@ -143,7 +143,10 @@ fn stays(
         Some(RuleWay::Writer) => members.is_writer(server),
         // What the transaction has written is on the writer, and only there.
         Some(RuleWay::Reader) => members.is_reader(server) || members.is_writer(server),
-        Some(RuleWay::To(wanted)) => wanted == server,
+        Some(RuleWay::To(wanted)) => {
+            let leaves_writer = members.is_writer(server) && !members.is_writer(wanted);
+            wanted == server || members.has(wanted) && leaves_writer
+        }
     };
     if is_there || !client.session.borrow().in_transaction() {
         return Ok(());
