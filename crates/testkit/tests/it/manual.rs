@@ -129,3 +129,41 @@ fn options_that_the_manual_names_are_in_the_reference() {
     names.retain(|(name, _)| name != "users.app" && name != "users.report");
     check("option", names, 60, |name| reference.contains(&format!("### `{name}`\n")));
 }
+
+/// Configurations that a page shows: blocks of code that begin with a table of options.
+fn examples(page: &str) -> Vec<String> {
+    let (mut found, mut block, mut fence) = (Vec::new(), Vec::new(), None);
+    for line in page.lines().chain(["."]) {
+        let opens = line.strip_prefix("```");
+        let code = match fence {
+            Some(kind) => Some(line).filter(|_| opens.is_none() && kind == "toml"),
+            None if line.is_empty() && !block.is_empty() => Some(line),
+            None => line.strip_prefix("    "),
+        };
+        match code {
+            Some(code) => block.push(code),
+            None => found.push(std::mem::take(&mut block).join("\n")),
+        }
+        fence = if fence.is_some() { fence.filter(|_| opens.is_none()) } else { opens };
+    }
+    found.retain(|it| it.starts_with('['));
+    found
+}
+
+#[test]
+fn configurations_that_the_manual_shows_are_accepted() {
+    let pages = files("docs/manual", ".md");
+    let of_page = |(path, page): &(PathBuf, String)| {
+        examples(page).into_iter().map(|it| (path.clone(), it)).collect::<Vec<_>>()
+    };
+    let all = pages.iter().flat_map(of_page).collect::<Vec<_>>();
+    assert!(all.len() >= 15, "only {} examples are found", all.len());
+    for (path, example) in all {
+        // What a page need not say again: a user that can ask servers.
+        let whole = format!("{example}\n[[users]]\nname = \"flifo\"\npassword = \"of flifo\"\n");
+        if let Err(problems) = proxy::config::parse(&whole, "flifo.toml") {
+            let told = problems.iter().map(|it| it.message.as_str()).collect::<Vec<_>>();
+            panic!("{}:\n{example}\n{}", path.display(), told.join("\n"));
+        }
+    }
+}
