@@ -102,7 +102,8 @@ pub struct AllLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitSource {
     All,
-    Class,
+    /// The class of the client, or of the statement.
+    Class(ClassId),
     User,
     /// A rule that the statement has hit.
     Rule,
@@ -189,8 +190,10 @@ impl TimeLimits {
     pub fn find(&self, timed: Timed, user: &[u8], class: ClassId) -> Option<Limit> {
         self.shortest?;
         let of_user = self.users.get(user).map(|it| (LimitSource::User, it.get(timed)));
-        let of_class =
-            || self.classes.get(usize::from(class.0)).map(|it| (LimitSource::Class, it.get(timed)));
+        let of_class = || {
+            let bounds = self.classes.get(usize::from(class.0))?;
+            Some((LimitSource::Class(class), bounds.get(timed)))
+        };
         let is_said = |(_, bound): &(LimitSource, Bound)| *bound != Bound::Inherited;
         let said = of_user.filter(is_said).or_else(|| of_class().filter(is_said));
         match said.unwrap_or_else(|| (LimitSource::All, self.all.get(timed))) {
@@ -284,8 +287,8 @@ mod tests {
         for (all, class, user, expected) in [
             (None, Inherited, Inherited, None),
             (Some(9), Inherited, Inherited, Some((9, LimitSource::All))),
-            (Some(9), seconds(20), Inherited, Some((20, LimitSource::Class))),
-            (Some(9), seconds(2), Inherited, Some((2, LimitSource::Class))),
+            (Some(9), seconds(20), Inherited, Some((20, LimitSource::Class(ClassId(1))))),
+            (Some(9), seconds(2), Inherited, Some((2, LimitSource::Class(ClassId(1))))),
             (Some(9), Unlimited, Inherited, None),
             (Some(9), seconds(2), seconds(30), Some((30, LimitSource::User))),
             (Some(9), seconds(2), Unlimited, None),

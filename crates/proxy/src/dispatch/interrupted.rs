@@ -132,7 +132,7 @@ pub(crate) const fn kind(timed: Timed) -> Kind {
     }
 }
 
-/// The option that the limit comes from.
+/// The option that the limit comes from. Asks nothing of the client's backend, whose flights the caller may be changing.
 pub(crate) fn option(worker: &Worker, client: &Client, limit: Limit) -> String {
     let name = limit.timed.name();
     match limit.source {
@@ -142,11 +142,7 @@ pub(crate) fn option(worker: &Worker, client: &Client, limit: Limit) -> String {
             format!("statement_time of the rule {rule:?}")
         }
         LimitSource::User => format!("users.{}.{name}", notes::named(&client.user.borrow())),
-        LimitSource::Class => {
-            let class = match limit.timed {
-                Timed::Statement => running(client).1,
-                _ => client.class.get(),
-            };
+        LimitSource::Class(class) => {
             format!("classes.{}.{name}", worker.classes().get(class).name)
         }
     }

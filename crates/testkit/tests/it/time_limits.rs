@@ -23,6 +23,11 @@ const USERS: [&str; 5] = ["plain", "classed", "twice", "free", "passed"];
 impl Scene {
     /// All users but `passed` are pooled. `of_user`: what stands in the section of a user.
     fn start(rest: &str, of_user: impl Fn(&str) -> String) -> Self {
+        Self::start_with("", rest, of_user)
+    }
+
+    /// `of_server`: further lines of its section.
+    fn start_with(of_server: &str, rest: &str, of_user: impl Fn(&str) -> String) -> Self {
         let server = PrivateServer::start_default().expect("a private server");
         server
             .sql("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY, a INT) ENGINE=InnoDB")
@@ -42,7 +47,7 @@ impl Scene {
         let folder = tempfile::tempdir().expect("a folder");
         let console = folder.path().join("console.sock");
         let flifo = Flifo::start(&format!(
-            "[server]\naddress = \"{}\"\nlearn_passwords = \"off\"\n\
+            "[server]\naddress = \"{}\"\nlearn_passwords = \"off\"\n{of_server}\
              [console]\nlisten = [{console:?}]\n[http]\nlisten = []\n{rest}\n{users}",
             server.socket().display()
         ));
@@ -155,6 +160,29 @@ fn of_several_rules_for_a_statement_the_narrowest_counts() {
     }
     assert_eq!(scene.lines("users.twice.statement").len(), 1);
     assert_eq!(scene.counted("statement_too_long"), 4);
+    scene.end();
+}
+
+/// Which option says so is asked for while the reply is being read on the statement's backend.
+#[test]
+fn statements_that_pass_the_limit_of_their_class_are_answered_and_leave_their_slots() {
+    let rules = "[limits]\nstatement = \"none\"\n\
+        [[classes]]\nname = \"batch\"\nusers = [\"classed\", \"passed\"]\nstatement = \"400ms\"\n";
+    let scene = Scene::start_with("limit = 4\n", rules, |_| String::new());
+    let users = ["classed", "classed", "classed", "passed"];
+    let clients: Vec<_> = users.iter().map(|user| scene.client(user)).collect();
+    let told = |mut client: Client| thread::spawn(move || killed(&mut client));
+    for message in clients.into_iter().map(told).collect::<Vec<_>>() {
+        let message = message.join().expect("it is answered");
+        assert!(message.contains("it ran for 400ms (classes.batch.statement)"), "{message}");
+    }
+    // By its comment, from a client of another class; and all slots are free again.
+    let mut plain = scene.client("plain");
+    let named = refusal(plain.query("/* class=batch */ SELECT SLEEP(600)")).2;
+    assert!(named.contains("(classes.batch.statement)"), "{named}");
+    assert_eq!(plain.query("SELECT 'on'").unwrap(), [["on"]]);
+    assert_eq!(scene.counted("statement_too_long"), 5);
+    drop(plain);
     scene.end();
 }
 
