@@ -217,7 +217,7 @@ impl Dialer {
         stream: &Stream,
         client: Option<SocketAddr>,
     ) -> io::Result<()> {
-        if !self.live.get().governing(&server.cluster).server.send_proxy {
+        if !server.sends_header() {
             return Ok(());
         }
         let mut header = Vec::new();

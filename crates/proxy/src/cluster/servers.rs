@@ -54,6 +54,7 @@ pub(crate) struct Server {
     pub(crate) facts: ServerFacts,
     pub(crate) queue: QueueLength,
     tls: RwLock<Arc<ServerTls>>,
+    sends_header: AtomicBool,
     is_retired: AtomicBool,
 }
 
@@ -143,6 +144,7 @@ impl Server {
     ) -> Self {
         let Site { rule, address, tls } = site;
         let options = plan.governing(&rule.cluster).server;
+        let sends_header = rule.sends_header(options);
         let limit = rule.limit.or(options.limit);
         let (connections_max, rhythm) = (rule.connections_max(options), options.rhythm);
         let cpus = Steer::cpus_of(&address);
@@ -172,6 +174,7 @@ impl Server {
             facts: ServerFacts::default(),
             queue: QueueLength::default(),
             tls: RwLock::new(Arc::new(tls)),
+            sends_header: AtomicBool::new(sends_header),
             is_retired: AtomicBool::new(false),
         }
     }
@@ -212,12 +215,18 @@ impl Server {
         Arc::clone(&self.tls.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether connections to it begin with a PROXY header.
+    pub(crate) fn sends_header(&self) -> bool {
+        self.sends_header.load(Ordering::Relaxed)
+    }
+
     /// Takes what the configuration says of it from now on. `wake` gets each worker that has something to start.
     pub(crate) fn reconfigure(&self, site: Site, plan: &Plan, mut wake: impl FnMut(usize)) {
         let Site { rule, tls, .. } = site;
         let options = plan.governing(&rule.cluster).server;
         let limit = rule.limit.or(options.limit);
         let (connections_max, borrow) = (rule.connections_max(options), options.borrow);
+        self.sends_header.store(rule.sends_header(options), Ordering::Relaxed);
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tls);
         self.slots.let_borrow(borrow.unwrap_or_default());
         self.backends.set_limit(connections_max, &mut wake);

@@ -74,9 +74,7 @@ fn accounts(reading: &mut Reading<'_>) {
     let ignored = match &plan.server {
         server if !server.learn_passwords => None,
         server if server.accounts_user.is_some() => Some("server.accounts_user reads all accounts"),
-        server if server.send_proxy => {
-            Some("server.send_proxy lets the server tell accounts apart")
-        }
+        _ if plan.sends_headers() => Some("server.send_proxy lets the server tell accounts apart"),
         _ => None,
     };
     ignored.into_iter().for_each(|why| no_effect(report, written, "server.learn_passwords", why));

@@ -335,6 +335,15 @@ fn nothing_is_learnt_where_the_server_tells_all_or_may_tell_accounts_apart() {
     assert_eq!(warned(""), 0);
     assert_eq!(warned("accounts_user = \"app\""), 1);
     assert_eq!(warned("send_proxy = \"v2\""), 1);
+    let server = |name: &str, more: &str| {
+        format!(
+            "[[servers]]\nname = {name:?}\naddress = \"10.0.0.1:{}\"\n{more}",
+            3306 + name.len()
+        )
+    };
+    for (more, want) in [("", 0), ("send_proxy = \"v2\"", 1), ("send_proxy = \"off\"", 0)] {
+        assert_eq!(warned(&(server("a", "") + "\n" + &server("bb", more))), want, "{more}");
+    }
 }
 
 #[test]

@@ -144,7 +144,7 @@ pub(crate) async fn pass_through<S: Borrow<Stream>>(
     let places = PeerPlaces::new(peer, own.0);
     let is_lent = namesake::is_lent(client, server.stream());
     // With a PROXY header, the server has seen the client's own address.
-    let mut is_own = is_off(worker) || worker.plan().server.send_proxy || places.are_same();
+    let mut is_own = is_off(worker) || at.sends_header() || places.are_same();
     let cluster = worker.shared.cluster.of(at.id).id;
     if !is_own
         && let Some(told) = accounts::judge(worker, cluster, name, peer, Some(own), |_| true).await

@@ -65,9 +65,9 @@ pub(crate) fn may_learn(worker: &Worker, name: &UserName) -> bool {
         && !(namesake::is_own(name) && servers.any(|server| is_on_socket(&server.address)))
 }
 
-const fn is_on(plan: &Plan) -> bool {
+fn is_on(plan: &Plan) -> bool {
     let server = &plan.server;
-    server.learn_passwords && server.accounts_user.is_none() && !server.send_proxy
+    server.learn_passwords && server.accounts_user.is_none() && !plan.sends_headers()
 }
 
 /// The server has taken this password from a client of a user whose password may be learnt.

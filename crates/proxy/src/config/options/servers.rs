@@ -152,6 +152,22 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
             applies: Now,
         },
         Row {
+            name: "send_proxy",
+            form: Form::Choice(&Named {
+                values: &[("same", None), ("off", Some(false)), ("v2", Some(true))],
+                place: |rule: &mut ServerRule| &mut rule.send_proxy,
+            }),
+            example: None,
+            doc: "Whether connections to this server begin with a PROXY header, if that is not as \
+                  `server.send_proxy` says.",
+            elsewhere: &[
+                ("HAProxy", "server send-proxy-v2"),
+                ("MaxScale", "server: proxy_protocol"),
+            ],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
             name: "tls",
             form: Form::Choice(&Named {
                 values: &[

@@ -66,6 +66,13 @@ impl Plan {
         self.clusters.iter().map(|cluster| cluster.name.as_str()).chain(only)
     }
 
+    /// Whether a server is told clients' own addresses, by which it may tell accounts apart.
+    pub(crate) fn sends_headers(&self) -> bool {
+        let of_cluster = |name: &str| self.governing(name).server.send_proxy;
+        self.cluster_names().any(of_cluster)
+            || self.servers.iter().any(|rule| rule.send_proxy == Some(true))
+    }
+
     /// What holds in the cluster of this name.
     pub(crate) fn governing(&self, cluster: &str) -> Governing<'_> {
         match self.cluster(cluster) {

@@ -30,6 +30,8 @@ pub struct ServerRule {
     pub lag_max: Bound,
     /// What is another one than that of all servers.
     pub tls: ServerRuleTls,
+    /// By default, as for all servers.
+    pub send_proxy: Option<bool>,
     /// The address of its agent, which tells how it is.
     pub agent: Option<backend::Address>,
 }
@@ -47,6 +49,7 @@ impl Default for ServerRule {
             connections_max: None,
             lag_max: Bound::default(),
             tls: ServerRuleTls::default(),
+            send_proxy: None,
             agent: None,
         }
     }
@@ -65,6 +68,11 @@ impl ServerRule {
     /// The most backend connections to this server.
     pub(crate) fn connections_max(&self, options: &ServerOptions) -> u32 {
         self.connections_max.unwrap_or(options.connections_max)
+    }
+
+    /// Whether connections to this server begin with a PROXY header.
+    pub(crate) fn sends_header(&self, options: &ServerOptions) -> bool {
+        self.send_proxy.unwrap_or(options.send_proxy)
     }
 
     /// The TLS of connections to this server, and the name that it must show if one is told.

@@ -179,9 +179,12 @@ fn table(text: &str) -> TablePattern {
 const DIGEST_MAX: usize = 16 << 10;
 
 fn digest(text: &str) -> Result<DigestPattern, String> {
-    if let Some(digits) = text.strip_prefix("0x") {
-        let number = u64::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 16);
-        let wrong = || "a digest's number is \"0x\" and 16 hexadecimal digits".to_owned();
+    let is_number = |it: &str| it.len() == 16 && it.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // As SHOW DIGESTS prints it, and as it stands in logs.
+    let digits = text.strip_prefix("0x");
+    if let Some(digits) = digits.or_else(|| is_number(text).then_some(text)) {
+        let number = u64::from_str_radix(digits, 16).ok().filter(|_| is_number(digits));
+        let wrong = || "a digest's number has 16 hexadecimal digits, as in SHOW DIGESTS".to_owned();
         return number.map(DigestPattern::Number).ok_or_else(wrong);
     }
     let lexed = Lexed::default();

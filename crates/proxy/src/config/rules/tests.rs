@@ -34,7 +34,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ("name = 'a'\nmatch.user = []", "f:3:14: rules.match.user: an empty list matches nothing"),
     ("name = 'a'\nmatch.address = '10.0.0.0/40'", "f:3:17: rules.match.address:"),
     ("name = 'a'\nmatch.kind = 'reads'", "f:3:14: rules.match.kind: \"reads\" is none of \"read\""),
-    ("name = 'a'\nmatch.digest = '0x12'", "f:3:16: rules.match.digest: a digest's number is"),
+    ("name = 'a'\nmatch.digest = '0x12'", "f:3:16: rules.match.digest: a digest's number has"),
     (
         "name = 'a'\nmatch.digest = \"SELECT 'a\"",
         "f:3:16: rules.match.digest: a quote or comment never ends",
@@ -186,7 +186,7 @@ fn rules_mean_what_they_say() {
         then = 'jump there'
         [rules.match]
         user = ['report', 'bi\\_%']
-        digest = ['SELECT ? FROM t WHERE x = ?', '0x0123456789abcdef']
+        digest = ['SELECT ? FROM t WHERE x = ?', '0x0123456789abcdef', 'fedcba9876543210']
         table = 'shop.orders'
         tag = { app = 'billing' }
         time = 'mon-fri 08:00-18:00'
