@@ -261,6 +261,11 @@ impl Server {
         }
     }
 
+    /// Takes back what was set of its own.
+    pub(crate) fn unset(&mut self, key: &str) {
+        self.more.retain(|(it, _)| *it != key);
+    }
+
     fn write(&self, out: &mut String) {
         out.push('\n');
         comments(out, &self.comments);

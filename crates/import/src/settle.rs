@@ -1,13 +1,14 @@
 //! What must fit together in the end, whatever it comes from: a configuration that Flifo would refuse is of no use.
 
 use crate::draft::{Draft, Group, User};
-use crate::report::Place;
+use crate::report::{Outcome, Place};
 use crate::value::Value;
 use crate::work::{Item, Work};
 
 /// Makes the draft whole; `names` is what all sources together are called.
 pub(crate) fn settle(work: &mut Work, names: &str) {
     let item = Item { place: Place::whole(names), what: "all of it".to_owned() };
+    in_common(work);
     pairs(work, &item);
     roles(work, &item);
     backups(work, &item);
@@ -22,6 +23,31 @@ pub(crate) fn settle(work: &mut Work, names: &str) {
     }
 }
 
+/// What all servers have each, with the same value, is written once.
+fn in_common(work: &mut Work) {
+    let draft = &mut work.draft;
+    for (key, option) in COMMON {
+        let mut values = draft.servers.iter().map(|server| server.own(key));
+        let Some(Some(value)) = values.next() else { continue };
+        if values.all(|other| other == Some(value)) && draft.option(option).is_none() {
+            let note = draft.servers.first().and_then(|it| it.comments.first());
+            let (value, note) = (value.clone(), note.cloned().unwrap_or_default());
+            draft.set(option, value, &note);
+            draft.servers.iter_mut().for_each(|server| server.unset(key));
+        }
+    }
+}
+
+/// Options of a server, and what holds for all.
+const COMMON: [(&str, &str); 6] = [
+    ("connections_max", "server.connections_max"),
+    ("send_proxy", "server.send_proxy"),
+    ("tls", "server.tls"),
+    ("tls_ca", "server.tls_ca"),
+    ("tls_cert", "server.tls_cert"),
+    ("tls_key", "server.tls_key"),
+];
+
 /// Options that need each other.
 fn pairs(work: &mut Work, item: &Item) {
     let pairs = [
@@ -29,6 +55,18 @@ fn pairs(work: &mut Work, item: &Item) {
         ("tls.cert", "tls.key"),
         ("checks.user", "checks.password"),
     ];
+    for server in &mut work.draft.servers {
+        for (has, lacks) in [("tls_cert", "tls_key"), ("tls_key", "tls_cert")] {
+            if server.own(has).is_some() && server.own(lacks).is_none() {
+                server.unset(has);
+                let told = format!(
+                    "servers {:?}: {has} is left out, because {lacks} is not known",
+                    server.name
+                );
+                work.report.add(&item.place, &item.what, Outcome::Lost, &told);
+            }
+        }
+    }
     for (one, other) in pairs {
         for (has, lacks) in [(one, other), (other, one)] {
             if work.draft.option(has).is_some() && work.draft.option(lacks).is_none() {

@@ -1,6 +1,6 @@
 //! What all converters fill: the draft and the report, always both.
 
-use crate::draft::{Draft, from};
+use crate::draft::{Draft, Group, from};
 use crate::form::Rule;
 use crate::report::{Outcome, Place, Report};
 use crate::value::Value;
@@ -87,6 +87,28 @@ impl Work {
     /// Sets an option to what an item says, which is the same there.
     pub(crate) fn set(&mut self, item: &Item, option: &'static str, value: Value) {
         self.set_noted(item, option, value, "");
+    }
+
+    /// Sets an option of one server. `difference`, if there is one, says what is not the same.
+    pub(crate) fn set_of_server(
+        &mut self,
+        item: &Item,
+        address: &str,
+        (key, value): (&'static str, Value),
+        difference: &str,
+    ) {
+        let server = self.draft.server(address, "", Group::Auto);
+        let name = &server.name;
+        if let Some(own) = server.own(key).filter(|own| **own != value) {
+            let told = format!("servers {name:?}: {key} is {own} already");
+            return self.lost(item, &told);
+        }
+        let told = format!("servers {name:?}: {key} = {value}");
+        server.set(key, value);
+        match difference.is_empty() {
+            true => self.converted(item, &told),
+            false => self.differs(item, &format!("{told}; {difference}")),
+        }
     }
 
     /// Sets an option; `difference`, if there is one, says what is not the same.

@@ -128,3 +128,53 @@ fn backends_that_belong_together() {
         assert_eq!(summary(&import(&text)), want, "{text}");
     }
 }
+
+/// What stands in `[server]` and in each of `[[servers]]`, of these keys.
+fn by_server(made: &Table, keys: &[&str]) -> String {
+    let of = |table: &Value| {
+        let found = keys.iter().filter_map(|key| Some(format!("{key}={}", table.get(key)?)));
+        found.collect::<Vec<_>>().join(" ")
+    };
+    let all = made.get("server").map(of).unwrap_or_default();
+    let servers = made.get("servers").and_then(Value::as_array).cloned().unwrap_or_default();
+    let each = servers.iter().map(of).collect::<Vec<_>>();
+    format!("{all} | {}", each.join(" | ")).replace('"', "")
+}
+
+#[test]
+fn what_one_server_has_is_not_what_all_have() {
+    let keys = &["connections_max", "send_proxy", "tls", "tls_ca", "tls_cert", "tls_key"];
+    let haproxy = |servers: [&str; 2]| {
+        let [one, other] = servers;
+        format!(
+            "listen db\n mode tcp\n bind :3306\n server a 10.0.0.1:3306 {one}\n server b 10.0.0.2:3306 {other}\n"
+        )
+    };
+    let maxscale = |servers: [&str; 2]| {
+        let [one, other] = servers.map(|it| it.replace(' ', "\n"));
+        format!(
+            "[a]\ntype=server\naddress=10.0.0.1\n{one}\n\n[b]\ntype=server\naddress=10.0.0.2\n{other}\n\n\
+             [s]\ntype=service\nrouter=readwritesplit\nservers=a,b\nuser=u\npassword=p\n\n\
+             [l]\ntype=listener\nservice=s\nport=3306\n"
+        )
+    };
+    for (text, want) in [
+        (haproxy(["send-proxy-v2", "check"]), " | send_proxy=v2 | "),
+        (haproxy(["send-proxy", "send-proxy-v2"]), "send_proxy=v2 |  | "),
+        (haproxy(["maxconn 10", "maxconn 20"]), " | connections_max=10 | connections_max=20"),
+        (haproxy(["ssl verify none", "check"]), " | tls=required | "),
+        (
+            haproxy(["ssl ca-file /ca.pem", "ssl verify none crt /both.pem"]),
+            " | tls=verify-ca tls_ca=/ca.pem | tls=required tls_cert=/both.pem tls_key=/both.pem",
+        ),
+        (maxscale(["ssl=true", ""]), " | tls=required | "),
+        (maxscale(["ssl=true", "ssl=true"]), "tls=required |  | "),
+        (maxscale(["proxy_protocol=true", "ssl=false ssl_ca=/ca.pem"]), " | send_proxy=v2 | "),
+        (
+            maxscale(["ssl=true ssl_ca=/ca.pem ssl_verify_peer_host=true", "ssl=true"]),
+            " | tls=verify-full tls_ca=/ca.pem | tls=required",
+        ),
+    ] {
+        assert_eq!(by_server(&import(&text), keys), want, "{text}");
+    }
+}

@@ -220,6 +220,7 @@ fn one(
         false => work.converted(item, &told),
     }
     shared_options(item, &get, work);
+    own_options(item, &place, &get, work);
     own.rest(item, work);
     u32::from(!is_backup)
 }
@@ -258,41 +259,47 @@ fn shared_options<'a>(item: &Item, get: &impl Fn(&str) -> Option<&'a str>, work:
         let value = get(name).and_then(milliseconds).map(|it| time(it.clamp(10, 3_600_000)));
         together(item, name, option, value, work);
     }
-    let counts: [(&str, &'static str, u64); 3] = [
-        ("rise", "checks.rise", 100),
-        ("fall", "checks.fall", 100),
-        ("maxconn", "server.connections_max", 100_000),
-    ];
+    let counts: [(&str, &'static str, u64); 2] =
+        [("rise", "checks.rise", 100), ("fall", "checks.fall", 100)];
     for (name, option, most) in counts {
         let number = get(name).and_then(|it| it.parse::<u64>().ok()).filter(|it| *it != 0);
         together(item, name, option, number.map(|it| it.min(most).into()), work);
     }
+}
+
+/// What each server has of its own there and here.
+fn own_options<'a>(
+    item: &Item,
+    place: &str,
+    get: &impl Fn(&str) -> Option<&'a str>,
+    work: &mut Work,
+) {
+    let mut set = |name: &str, key: &'static str, value: Value, difference: &str| {
+        let item = Item { place: item.place.clone(), what: format!("{} ({name})", item.what) };
+        work.set_of_server(&item, place, (key, value), difference);
+    };
+    let most = get("maxconn").and_then(|it| it.parse::<u64>().ok()).filter(|it| *it != 0);
+    if let Some(most) = most {
+        set("maxconn", "connections_max", most.min(100_000).into(), "");
+    }
     if get("send-proxy-v2").is_some() {
-        together(item, "send-proxy-v2", "server.send_proxy", Some("v2".into()), work);
+        set("send-proxy-v2", "send_proxy", "v2".into(), "");
+    } else if get("send-proxy").is_some() {
+        set("send-proxy", "send_proxy", "v2".into(), "in version 2 of the header");
     }
-    if get("send-proxy").is_some() {
-        let value = Value::from("v2");
-        if work.draft.option("server.send_proxy") != Some(&value) {
-            work.set_noted(item, "server.send_proxy", value, "in version 2 of the header");
-        }
+    if get("ssl").is_none() {
+        return;
     }
-    if get("ssl").is_some() && work.draft.option("server.tls").is_none() {
-        let verifies = get("ca-file").filter(|_| get("verify") != Some("none"));
-        let difference =
-            "TLS begins within MySQL's protocol, as servers have it, and not before it";
-        work.set_noted(
-            item,
-            "server.tls",
-            if verifies.is_some() { "verify-ca" } else { "required" }.into(),
-            difference,
-        );
-        if let Some(authority) = verifies {
-            work.draft.set("server.tls_ca", authority.into(), &item.comment());
-        }
-        if let Some(certificate) = get("crt") {
-            work.draft.set("server.tls_cert", certificate.into(), &item.comment());
-            work.draft.set("server.tls_key", certificate.into(), "the same file holds both");
-        }
+    let verifies = get("ca-file").filter(|_| get("verify") != Some("none"));
+    let mode = if verifies.is_some() { "verify-ca" } else { "required" };
+    let difference = "TLS begins within MySQL's protocol, as servers have it, and not before it";
+    set("ssl", "tls", mode.into(), difference);
+    if let Some(authority) = verifies {
+        set("ca-file", "tls_ca", authority.into(), "");
+    }
+    if let Some(certificate) = get("crt") {
+        set("crt", "tls_cert", certificate.into(), "");
+        set("crt", "tls_key", certificate.into(), "");
     }
 }
 

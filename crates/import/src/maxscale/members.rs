@@ -8,7 +8,7 @@ use crate::ini::IniSection;
 use crate::value::{Value, time};
 use crate::work::Work;
 
-use super::settings::{self, MONITOR, SERVER, milliseconds};
+use super::settings::{self, MONITOR, milliseconds};
 use super::{Reader, SectionKind, is_true, password};
 
 /// Servers that are watched or used together.
@@ -119,29 +119,40 @@ impl<'a> Members<'a> {
         }
         let told = format!("servers {:?}", server.name);
         work.converted(&item, &told);
-        settings::convert(reader, section, SERVER, work);
-        authority(reader, section, work);
+        settings::convert_server(reader, section, &place, work);
+        tls(reader, section, &place, work);
     }
 }
 
-/// Which authority a server's certificate is from.
-fn authority(reader: &Reader<'_>, section: &IniSection, work: &mut Work) {
-    let Some(entry) =
-        section.entries.iter().find(|it| matches!(&*it.key, "ssl_ca" | "ssl_ca_cert"))
-    else {
-        return;
+/// How connections to a server are encrypted.
+fn tls(reader: &Reader<'_>, section: &IniSection, place: &str, work: &mut Work) {
+    let is_on = |key: &str| section.get(key).is_some_and(is_true);
+    let has_authority = ["ssl_ca", "ssl_ca_cert"].iter().any(|key| section.get(key).is_some());
+    let mode = match (has_authority, is_on("ssl_verify_peer_host")) {
+        (false, _) => "required",
+        (true, false) => "verify-ca",
+        (true, true) => "verify-full",
     };
-    let item = reader.item(section, entry);
-    let is_verified = section.get("ssl_verify_peer_certificate").is_some_and(is_true);
-    let difference = if is_verified { "" } else { "the server's certificate is verified by it" };
-    work.set_noted(&item, "server.tls_ca", entry.value.as_str().into(), difference);
-    work.draft.unset("server.tls");
-    let mode = if section.get("ssl_verify_peer_host").is_some_and(is_true) {
-        "verify-full"
-    } else {
-        "verify-ca"
-    };
-    work.draft.set("server.tls", mode.into(), &item.comment());
+    for entry in section.entries.iter().filter(|it| it.key.starts_with("ssl")) {
+        let item = reader.item(section, entry);
+        let (key, value, difference) = match &*entry.key {
+            "ssl" if is_on("ssl") => ("tls", mode, ""),
+            "ssl" | "ssl_ca" | "ssl_ca_cert" | "ssl_cert" | "ssl_key" if !is_on("ssl") => {
+                work.needless(&item, "ssl is off");
+                continue;
+            }
+            "ssl_ca" | "ssl_ca_cert" if is_on("ssl_verify_peer_certificate") => {
+                ("tls_ca", &*entry.value, "")
+            }
+            "ssl_ca" | "ssl_ca_cert" => {
+                ("tls_ca", &*entry.value, "the server's certificate is verified by it")
+            }
+            "ssl_cert" => ("tls_cert", &*entry.value, ""),
+            "ssl_key" => ("tls_key", &*entry.value, ""),
+            _ => continue,
+        };
+        work.set_of_server(&item, place, (key, value.into()), difference);
+    }
 }
 
 fn first_monitor(reader: &Reader<'_>, monitor: &IniSection, work: &mut Work) {

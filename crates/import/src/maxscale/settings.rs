@@ -69,7 +69,8 @@ pub(super) const GLOBAL: Ways = &[
     ("skip_name_resolve", Needless("clients' addresses are not resolved")),
 ];
 
-pub(super) const SERVER: Ways = &[
+/// Options are those of `[[servers]]`.
+const SERVER: Ways = &[
     ("address", Elsewhere),
     ("port", Elsewhere),
     ("socket", Elsewhere),
@@ -77,18 +78,18 @@ pub(super) const SERVER: Ways = &[
     ("type", Elsewhere),
     ("protocol", Needless("there is one protocol")),
     ("authenticator", Needless("the server says how it wants a password")),
-    ("proxy_protocol", IfTrue("server.send_proxy", "v2")),
-    ("ssl", IfTrue("server.tls", "required")),
+    ("proxy_protocol", IfTrue("send_proxy", "v2")),
+    ("ssl", Elsewhere),
     ("ssl_ca", Elsewhere),
     ("ssl_ca_cert", Elsewhere),
-    ("ssl_cert", Text("server.tls_cert")),
-    ("ssl_key", Text("server.tls_key")),
+    ("ssl_cert", Elsewhere),
+    ("ssl_key", Elsewhere),
     ("ssl_verify_peer_certificate", Elsewhere),
     ("ssl_verify_peer_host", Elsewhere),
     ("ssl_version", Needless("TLS 1.2 and 1.3 are spoken")),
     ("persistpoolmax", Needless("connections are always shared; see server.connections_max")),
     ("persistmaxtime", Needless("see limits.idle_backend")),
-    ("max_routing_connections", Count("server.connections_max")),
+    ("max_routing_connections", Count("connections_max")),
     ("extra_port", Lost("checks use the port of clients")),
     ("monitoruser", Lost("checks log in as one user everywhere: checks.user")),
     ("monitorpw", Lost("checks log in as one user everywhere: checks.password")),
@@ -246,10 +247,37 @@ pub(super) const LISTENER: Ways = &[
 
 /// Converts the settings of a section by a table.
 pub(super) fn convert(reader: &Reader<'_>, section: &IniSection, ways: Ways, work: &mut Work) {
+    convert_with(reader, section, ways, work, &|item, option, value, work: &mut Work| {
+        work.set(item, option, value);
+    });
+}
+
+/// The same of a server at this address, whose settings are its own here as well.
+pub(super) fn convert_server(
+    reader: &Reader<'_>,
+    section: &IniSection,
+    address: &str,
+    work: &mut Work,
+) {
+    convert_with(reader, section, SERVER, work, &|item, key, value, work: &mut Work| {
+        work.set_of_server(item, address, (key, value), "");
+    });
+}
+
+/// Sets an option to what an item says.
+type SetOption<'a> = &'a dyn Fn(&Item, &'static str, Value, &mut Work);
+
+fn convert_with(
+    reader: &Reader<'_>,
+    section: &IniSection,
+    ways: Ways,
+    work: &mut Work,
+    set: SetOption<'_>,
+) {
     for entry in &section.entries {
         let item = reader.item(section, entry);
         match ways.iter().find(|(key, _)| *key == entry.key) {
-            Some((_, way)) => one(entry, &item, *way, work),
+            Some((_, way)) => one(entry, &item, *way, work, set),
             None => work.lost(
                 &item,
                 "it is not known; look for what it did in the reference of the configuration",
@@ -258,21 +286,21 @@ pub(super) fn convert(reader: &Reader<'_>, section: &IniSection, ways: Ways, wor
     }
 }
 
-fn one(entry: &IniEntry, item: &Item, way: Way, work: &mut Work) {
+fn one(entry: &IniEntry, item: &Item, way: Way, work: &mut Work, set: SetOption<'_>) {
     let value = &*entry.value;
     match way {
         Elsewhere => {}
         Needless(why) => work.needless(item, why),
         Lost(instead) => work.lost(item, instead),
         LostIfTrue(instead) if is_true(value) => work.lost(item, instead),
-        IfTrue(option, set) if is_true(value) => work.set(item, option, set.into()),
+        IfTrue(option, then) if is_true(value) => set(item, option, then.into(), work),
         LostIfTrue(_) | IfTrue(..) => work.needless(item, "it is off"),
         Text("workers") if value.eq_ignore_ascii_case("auto") => {
             work.needless(item, "workers = \"auto\" is the default: one on a small machine");
         }
-        Text("workers") => count(item, "workers", value, work),
-        Text(option) => work.set(item, option, value.into()),
-        Count(option) => count(item, option, value, work),
+        Text("workers") => count(item, "workers", value, work, set),
+        Text(option) => set(item, option, value.into(), work),
+        Count(option) => count(item, option, value, work, set),
         Time(option, unit) => match milliseconds(value, unit) {
             Some(0)
                 if matches!(
@@ -280,18 +308,18 @@ fn one(entry: &IniEntry, item: &Item, way: Way, work: &mut Work) {
                     "limits.idle_client" | "limits.write_stall" | "routing.lag_max"
                 ) =>
             {
-                work.set(item, option, "none".into());
+                set(item, option, "none".into(), work);
             }
             Some(0) | None => work.lost(item, "this is no time that could be set"),
-            Some(it) => work.set(item, option, time(it.min(DAY))),
+            Some(it) => set(item, option, time(it.min(DAY)), work),
         },
     }
 }
 
-fn count(item: &Item, option: &'static str, value: &str, work: &mut Work) {
+fn count(item: &Item, option: &'static str, value: &str, work: &mut Work, set: SetOption<'_>) {
     match value.parse::<u64>() {
         Ok(0) => work.needless(item, "0 is no bound, and so is none here"),
-        Ok(number) => work.set(item, option, Value::Number(number.min(most(option)))),
+        Ok(number) => set(item, option, Value::Number(number.min(most(option))), work),
         Err(_) => work.lost(item, "this is no number"),
     }
 }
