@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use backend::login::{BlockingError, LoginError};
 use sys::identity::Identity;
 
-use crate::facts::Facts;
+use crate::facts::{Facts, Follows};
 use crate::journal::{Deed, Journal};
 use crate::server::Administrator;
 use crate::steps::{Owner, Step};
@@ -71,7 +71,7 @@ fn first_line(step: &Step) -> String {
 
 fn carry_out_one(facts: &Facts, step: &Step, journal: &mut Journal) -> Result<(), Failure> {
     match step {
-        Step::Account { statements } => make_account(facts, statements, journal),
+        Step::Account { statements, .. } => make_account(facts, statements, journal),
         Step::AccountByHand { .. } => Ok(()),
         Step::SystemUser { name } => {
             if sys::process::numbers_of(name).is_some() {
@@ -143,10 +143,16 @@ fn make_account(
     if administrator.has_account(NAME)? {
         return Err(InitError::AccountExists.into());
     }
-    journal.add(Deed::Account)?;
-    for (at, statement) in statements.iter().enumerate() {
+    journal.add(match facts.follows {
+        Follows::Nothing => Deed::Account,
+        Follows::Primary(_) | Follows::Unknown => Deed::AccountHere,
+    })?;
+    for statement in statements {
         match administrator.run(statement) {
-            Err(error @ BlockingError::Login(LoginError::Refused { .. })) if at == 0 => {
+            // It is there with its first right at the earliest.
+            Err(error @ BlockingError::Login(LoginError::Refused { .. }))
+                if !statement.starts_with("GRANT") =>
+            {
                 journal.withdraw()?;
                 return Err(error.into());
             }
@@ -272,6 +278,7 @@ mod tests {
             server: "/nonexistent/mysqld.sock".parse().expect("an address"),
             brand: String::new(),
             is_mariadb: true,
+            follows: Follows::Nothing,
             administers: true,
             is_root: false,
             has_systemd: false,

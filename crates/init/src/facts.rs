@@ -17,6 +17,8 @@ pub struct Facts {
     pub is_mariadb: bool,
     /// This process may make accounts at the server, without a password.
     pub administers: bool,
+    /// What is written there must not stand in its binary log.
+    pub follows: Follows,
     pub is_root: bool,
     /// systemd is what starts programs here.
     pub has_systemd: bool,
@@ -24,6 +26,16 @@ pub struct Facts {
     pub package: Package,
     /// The program that is to be started.
     pub program: std::path::PathBuf,
+}
+
+/// Whether the server takes its data from elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Follows {
+    Nothing,
+    /// The host of the server that it copies.
+    Primary(String),
+    /// It is read-only, as a replica is whose replication was taken away for a while.
+    Unknown,
 }
 
 /// What Flifo's package has installed.
@@ -54,12 +66,21 @@ pub fn look(wishes: &Wishes) -> Result<Facts, InitError> {
     {
         return Err(InitError::AccountExists);
     }
+    let follows = match &mut administrator {
+        None => Follows::Nothing,
+        Some(administrator) => match administrator.primary() {
+            Some(primary) => Follows::Primary(primary),
+            None if administrator.is_read_only() => Follows::Unknown,
+            None => Follows::Nothing,
+        },
+    };
     let program = std::env::current_exe().map_err(|error| InitError::Step {
         what: "find this program's own file".to_owned(),
         why: error.to_string(),
     })?;
     Ok(Facts {
         is_mariadb: brand.contains("MariaDB"),
+        follows,
         administers: administrator.is_some_and(|mut it| it.makes_accounts()),
         is_root: sys::process::is_root(),
         has_systemd: Path::new(SYSTEMD).is_dir(),

@@ -29,6 +29,8 @@ pub(crate) struct Journal {
 pub(crate) enum Deed {
     /// With the password that is in the password's file.
     Account,
+    /// The same at this server alone: its binary log has nothing of it.
+    AccountHere,
     SystemUser(String),
     Folder(PathBuf),
     File(PathBuf),

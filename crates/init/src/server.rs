@@ -52,6 +52,26 @@ impl Administrator {
         Ok(self.text(&text)?.is_some())
     }
 
+    /// The server that this one copies, if it copies one; `None` also if this user may not ask.
+    pub(crate) fn primary(&mut self) -> Option<String> {
+        let mut rows = |statement: &'static str| {
+            self.server.ask(async |server| server.rows(statement).await).unwrap_or_default()
+        };
+        // The second column of these is the host; of the last one it is not.
+        let host =
+            ["SHOW SLAVE STATUS", "SHOW REPLICA STATUS"].into_iter().flat_map(&mut rows).next();
+        if let Some((_, host)) = host {
+            return Some(String::from_utf8_lossy(&host).into_owned());
+        }
+        let has_named = !rows("SHOW ALL SLAVES STATUS").is_empty();
+        has_named.then(|| "other servers (SHOW ALL SLAVES STATUS)".to_owned())
+    }
+
+    /// Whether clients without special rights cannot write.
+    pub(crate) fn is_read_only(&mut self) -> bool {
+        matches!(self.text("SELECT @@GLOBAL.read_only + 0"), Ok(Some(is)) if is == "1")
+    }
+
     /// Whether it may make accounts, and give them what Flifo's needs.
     pub(crate) fn makes_accounts(&mut self) -> bool {
         let grants = "SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES \

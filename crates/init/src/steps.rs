@@ -3,7 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::facts::{Facts, Package};
+use wire::auth::native::NativeStage1;
+use wire::auth::sha_crypt::{CryptStored, SALT_LEN};
+
+use crate::facts::{Facts, Follows, Package};
 use crate::{Layout, NAME, Wishes, files};
 
 /// One thing that is done, and can be taken back.
@@ -12,6 +15,7 @@ pub enum Step {
     /// An account at the server, made by these statements.
     Account {
         statements: Vec<String>,
+        follows: Follows,
     },
     /// The same, by another hand: this process may not.
     AccountByHand {
@@ -68,13 +72,37 @@ fn tables(is_mariadb: bool) -> &'static [&'static str] {
     proxy::rights_tables(is_mariadb)
 }
 
-/// The statements that make Flifo's own account.
-fn account(is_mariadb: bool, password: &str) -> Vec<String> {
+/// The statements that make Flifo's own account. None of them has the password, as they stand in the server's logs.
+fn account(facts: &Facts, password: &str) -> Vec<String> {
     let account = format!("'{NAME}'@'localhost'");
-    let mut statements = vec![format!("CREATE USER {account} IDENTIFIED BY '{password}'")];
+    let mut statements = vec![format!("CREATE USER {account} {}", identified(facts, password))];
     let grant = |table: &&str| format!("GRANT SELECT ON mysql.{table} TO {account}");
-    statements.extend(tables(is_mariadb).iter().map(grant));
+    statements.extend(tables(facts.is_mariadb).iter().map(grant));
+    if facts.follows != Follows::Nothing {
+        statements.insert(0, UNLOGGED.to_owned());
+    }
     statements
+}
+
+/// Keeps what follows out of the binary log: there it would be a transaction of this server's own, with which replication
+/// stops.
+pub(crate) const UNLOGGED: &str = "SET SESSION sql_log_bin = 0";
+
+/// By what the server knows a password.
+fn identified(facts: &Facts, password: &str) -> String {
+    let native = || NativeStage1::of(password.as_bytes()).stored().reveal();
+    if facts.is_mariadb {
+        return format!("IDENTIFIED BY PASSWORD '{}'", native());
+    }
+    if facts.brand.starts_with("MySQL 5.") {
+        return format!("IDENTIFIED WITH mysql_native_password AS '{}'", native());
+    }
+    // The password is random, and so this is a salt that no other password has. Digits need no quotes.
+    let digits = NativeStage1::of(format!("salt of {password}").as_bytes()).stored().reveal();
+    let mut salt = [b'0'; SALT_LEN];
+    salt.iter_mut().zip(digits.bytes().skip(1)).for_each(|(to, digit)| *to = digit);
+    let stored = CryptStored::of(password.as_bytes(), salt).reveal();
+    format!("IDENTIFIED WITH caching_sha2_password AS '{}'", String::from_utf8_lossy(&stored))
 }
 
 /// The statement that takes it back.
@@ -105,10 +133,10 @@ pub fn steps(facts: &Facts, wishes: &Wishes, password: &str) -> Vec<Step> {
     let file = |path, text| Step::File { path, mode: 0o640, owner: secret, text };
     // Before the account, which is known again by it.
     steps.push(file(layout.password(), format!("{password}\n")));
-    let statements = account(facts.is_mariadb, password);
+    let statements = account(facts, password);
     match facts.administers {
         _ if wishes.has_account => {}
-        true => steps.push(Step::Account { statements }),
+        true => steps.push(Step::Account { statements, follows: facts.follows.clone() }),
         false => steps.push(Step::AccountByHand { statements }),
     }
     let (config, text) = (layout.config(), files::config(facts, wishes));
@@ -139,12 +167,24 @@ pub fn steps(facts: &Facts, wishes: &Wishes, password: &str) -> Vec<Step> {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Account { statements } => {
+            Self::Account { statements, follows } => {
                 writeln!(
                     f,
                     "make an account at the server, which may read accounts and rights and nothing else:"
                 )?;
-                list(f, statements)
+                list(f, statements)?;
+                match follows {
+                    Follows::Nothing => Ok(()),
+                    Follows::Primary(host) => write!(
+                        f,
+                        "\n      This server is a replica of {host}: the account is made here alone, and not \
+                         written into the binary log"
+                    ),
+                    Follows::Unknown => f.write_str(
+                        "\n      This server is read-only: the account is made here alone, and not written into \
+                         the binary log",
+                    ),
+                }
             }
             Self::AccountByHand { statements } => {
                 writeln!(
@@ -181,7 +221,7 @@ impl fmt::Display for Step {
 /// Statements, but for the password in them.
 fn list(f: &mut fmt::Formatter<'_>, statements: &[String]) -> fmt::Result {
     for (at, statement) in statements.iter().enumerate() {
-        let shown = match statement.split_once("IDENTIFIED BY") {
+        let shown = match statement.split_once("IDENTIFIED ") {
             Some((before, _)) => format!("{before}IDENTIFIED BY '…'"),
             None => statement.clone(),
         };
@@ -200,6 +240,7 @@ mod tests {
             server: "/run/mysqld/mysqld.sock".parse().expect("an address"),
             brand: "MariaDB 10.11.14".to_owned(),
             is_mariadb: true,
+            follows: Follows::Nothing,
             administers: true,
             is_root: true,
             has_systemd: true,
@@ -298,6 +339,28 @@ mod tests {
             "{shown}"
         );
         assert!(!shown.contains("mysql.servers"), "{shown}");
+    }
+
+    #[test]
+    fn no_statement_has_the_password_and_a_replica_logs_none() {
+        let brands = [("MariaDB 10.11.14", true), ("MySQL 5.7.44", false), ("MySQL 9.7.0", false)];
+        for (brand, is_mariadb) in brands {
+            let of = |follows| {
+                let facts = Facts { brand: brand.to_owned(), is_mariadb, follows, ..facts() };
+                account(&facts, "secret")
+            };
+            let primary = of(Follows::Nothing);
+            assert!(!primary.iter().any(|it| it.contains("secret")), "{primary:?}");
+            for follows in [Follows::Primary("db1".to_owned()), Follows::Unknown] {
+                let replica = of(follows);
+                assert_eq!((replica[0].as_str(), &replica[1..]), (UNLOGGED, &primary[..]));
+            }
+        }
+        let facts = Facts { brand: "MySQL 9.7.0".to_owned(), is_mariadb: false, ..facts() };
+        let text = identified(&facts, "secret");
+        let stored = text.split('\'').nth(1).expect("a text in quotes");
+        let stored = CryptStored::parse(stored.as_bytes()).expect("it is one");
+        assert!(stored.check(b"secret") && !stored.check(b"Secret"));
     }
 
     #[test]

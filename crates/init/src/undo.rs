@@ -15,7 +15,7 @@ use crate::act::{replace, run};
 use crate::facts::SYSTEMD;
 use crate::journal::{Deed, Journal};
 use crate::server::{self, Administrator};
-use crate::steps::drop_account;
+use crate::steps::{UNLOGGED, drop_account};
 use crate::{InitError, Layout, NAME};
 
 /// What was taken back, and what could not be.
@@ -35,7 +35,8 @@ pub fn undo(layout: &Layout) -> Result<Undone, InitError> {
             // It would be in the way.
             journal.remove();
         }
-        if *deed == Deed::File(layout.password()) && left.contains(&Deed::Account) {
+        let is_account = |deed: &Deed| matches!(deed, Deed::Account | Deed::AccountHere);
+        if *deed == Deed::File(layout.password()) && left.iter().any(is_account) {
             // The next attempt knows the account by it.
             left.push(deed.clone());
             continue;
@@ -65,7 +66,8 @@ pub(crate) fn has_ended(layout: &Layout) -> Result<bool, InitError> {
 
 fn undo_one(layout: &Layout, server: &str, deed: &Deed) -> Result<Option<String>, String> {
     Ok(Some(match deed {
-        Deed::Account => return undo_account(layout, server),
+        Deed::Account => return undo_account(layout, server, Logged::Yes),
+        Deed::AccountHere => return undo_account(layout, server, Logged::No),
         Deed::SystemUser(name) if sys::process::numbers_of(name).is_none() => return Ok(None),
         Deed::SystemUser(name) => {
             run("userdel", [name])?;
@@ -125,8 +127,15 @@ fn undo_one(layout: &Layout, server: &str, deed: &Deed) -> Result<Option<String>
 /// Longer than `limits.stop`.
 const PATIENCE: Duration = Duration::from_secs(45);
 
+/// Whether a statement stands in the server's binary log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Logged {
+    Yes,
+    No,
+}
+
 /// Drops the account, if it is the one that was made: it has the password that was written down before it.
-fn undo_account(layout: &Layout, server: &str) -> Result<Option<String>, String> {
+fn undo_account(layout: &Layout, server: &str, logged: Logged) -> Result<Option<String>, String> {
     let drop = drop_account();
     let failed = |why: &dyn std::fmt::Display| format!("{drop}: {why}");
     let address: Address = server.parse().map_err(|error| failed(&error))?;
@@ -144,6 +153,15 @@ fn undo_account(layout: &Layout, server: &str) -> Result<Option<String>, String>
             return Err(failed(&why));
         }
         Err(why) => return Err(failed(&why)),
+    }
+    match logged {
+        Logged::No => administrator.run(UNLOGGED).map_err(|why| failed(&why))?,
+        Logged::Yes => {
+            if let Some(primary) = administrator.primary() {
+                let why = format!("this server is a replica of {primary} by now: run it there");
+                return Err(failed(&why));
+            }
+        }
     }
     administrator.run(&drop).map_err(|why| failed(&why))?;
     Ok(Some("the account at the server is dropped".to_owned()))

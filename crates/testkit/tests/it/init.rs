@@ -8,7 +8,9 @@ use std::process::{Command, Output};
 use backend::Address;
 use bench::private_server::{PrivateServer, free_port};
 use testkit::client::Client;
+use testkit::cluster::Cluster;
 use testkit::flifo::program;
+use testkit::scene::wait_for;
 
 /// A machine's user without rights. As whom root runs what it would not have changed on the machine.
 const NOBODY: &str = "65534";
@@ -23,7 +25,10 @@ struct Scene {
 impl Scene {
     /// A server at which this process's user (root: the system's user without rights) may do all.
     fn start() -> Self {
-        let server = PrivateServer::start_default().expect("a private server");
+        Self::beside(PrivateServer::start_default().expect("a private server"))
+    }
+
+    fn beside(server: PrivateServer) -> Self {
         let own = if is_root() { "nobody".to_owned() } else { whoami() };
         let grant = format!(
             "CREATE USER IF NOT EXISTS `{own}`@localhost IDENTIFIED VIA unix_socket; \
@@ -31,7 +36,8 @@ impl Scene {
              DROP USER IF EXISTS ''@localhost; \
              CREATE USER app@'%' IDENTIFIED BY 'app'"
         );
-        server.sql(&grant).expect("they are created");
+        // Of a replica that is read-only, they are its own.
+        server.sql(&format!("SET sql_log_bin = 0; {grant}")).expect("they are created");
         // Its socket is to be reached by another user.
         fs::set_permissions(server.folder(), Permissions::from_mode(0o755)).unwrap();
         let folder = tempfile::tempdir().expect("a folder");
@@ -135,6 +141,36 @@ fn what_is_set_up_pools_at_once_and_leaves_nothing_when_taken_back() {
     assert!(!scene.places().exists() && scene.accounts().trim() == "0", "{}", said(&output));
     let output = scene.init(&["--undo"]);
     assert!(said(&output).contains("nothing to take back"), "{}", said(&output));
+}
+
+#[test]
+fn a_replica_goes_on_and_no_log_has_the_password() {
+    let cluster = Cluster::replicated_with(1, &["--gtid-strict-mode=1", "--general-log=1"]);
+    let mut servers = cluster.servers;
+    let replica = Scene::beside(servers.pop().expect("two servers"));
+    let primary = Scene::beside(servers.pop().expect("two servers"));
+    for (scene, is_replica) in [(&replica, true), (&primary, false)] {
+        let logged = || scene.server.sql("SELECT @@global.gtid_binlog_state").unwrap();
+        let before = logged();
+        let output = scene.set_up(&["--yes"]);
+        assert!(output.status.success(), "{}", said(&output));
+        let told = "This server is a replica of 127.0.0.1";
+        assert_eq!(said(&output).contains(told), is_replica, "{}", said(&output));
+        assert_eq!(logged() == before, is_replica, "only a replica writes nothing down");
+        let password = fs::read_to_string(scene.places().join("password")).unwrap();
+        let mut grep = Command::new("grep");
+        grep.args(["-r", "-l", password.trim()]).arg(scene.server.folder());
+        let found = grep.output().expect("it runs").stdout;
+        assert_eq!(String::from_utf8_lossy(&found), "", "no file of the server has it");
+        let output = scene.init(&["--undo"]);
+        assert!(output.status.success() && scene.accounts().trim() == "0", "{}", said(&output));
+        primary.server.sql("CREATE OR REPLACE TABLE mysql.seen (id INT)").expect("it writes");
+        primary.server.sql(&format!("INSERT INTO mysql.seen VALUES ({is_replica})")).unwrap();
+        let there = format!("SELECT COUNT(*) FROM mysql.seen WHERE id = {is_replica}");
+        wait_for("the replica to go on", || {
+            replica.server.sql(&there).is_ok_and(|count| count.trim() == "1")
+        });
+    }
 }
 
 #[test]

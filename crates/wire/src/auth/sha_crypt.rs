@@ -29,10 +29,24 @@ pub struct CryptStored {
 )]
 pub struct NotShaCrypt;
 
-const SALT_LEN: usize = 20;
+/// How long a salt is.
+pub const SALT_LEN: usize = 20;
+const ROUNDS: u32 = 5000;
 const DIGEST_LEN: usize = 43;
 
 impl CryptStored {
+    /// What a server stores of a password, with as many rounds as servers use by default. The salt is a random one.
+    pub fn of(password: &[u8], salt: [u8; SALT_LEN]) -> Self {
+        let rounds = ROUNDS;
+        Self { salt, digest: digest(password, &salt, rounds), rounds }
+    }
+
+    /// The text that `authentication_string` holds: the digest, which is a secret.
+    pub fn reveal(&self) -> Vec<u8> {
+        let head = format!("$A${:03X}$", self.rounds / 1000).into_bytes();
+        [&head[..], &self.salt, &self.digest].concat()
+    }
+
     /// Reads what `authentication_string` holds.
     pub fn parse(text: &[u8]) -> Result<Self, NotShaCrypt> {
         let rest = text.strip_prefix(b"$A$").ok_or(NotShaCrypt)?;
