@@ -39,6 +39,8 @@ use self::waiter::{Candidates, Waiter};
 pub struct Slot {
     ask: Ask,
     hold: Hold,
+    /// Whose it is; see [`Slots::identity`].
+    home: usize,
     since: Instant,
 }
 
@@ -213,7 +215,12 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             self.bulkheads.park(ask.digest);
             Hold::Parked
         };
-        Slot { ask, hold, since: now }
+        self.slot(ask, hold, now)
+    }
+
+    #[inline]
+    fn slot(&self, ask: Ask, hold: Hold, since: Instant) -> Slot {
+        Slot { ask, hold, home: self.slots.identity(), since }
     }
 
     /// A client without a backend wants to start; `suits` prefers some backends.
@@ -241,7 +248,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         let hold = if is_first && self.slots.try_take() { Hold::Held } else { self.borrow(now)? };
         if self.shares.try_start(ask.class) {
             self.bulkheads.started(ask.digest);
-            return Some(Slot { ask, hold, since: now });
+            return Some(self.slot(ask, hold, now));
         }
         self.return_slot(hold);
         None
@@ -339,7 +346,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         now: Instant,
         suits: impl Fn(&W, &L) -> bool,
     ) -> Option<Start<W, L>> {
-        let Slot { ask, hold, since } = slot;
+        let (ask, hold, since) = slot.open();
         let took = micros(now.saturating_duration_since(since));
         self.ended(ask, hold, took);
         let (start, is_followed) = match hold {
@@ -363,7 +370,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         now: Instant,
         suits: impl Fn(&W, &L) -> bool,
     ) -> Option<Start<W, L>> {
-        let Slot { ask, hold, since } = slot;
+        let (ask, hold, since) = slot.open();
         let took = micros(now.saturating_duration_since(since));
         self.charge(ask.class, took);
         if hold == Hold::Parked {
@@ -394,7 +401,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             self.slots.unpark();
             self.slots.force();
         }
-        *slot = Slot { ask, hold, since: now };
+        (slot.ask, slot.hold, slot.since) = (ask, hold, now);
     }
 
     /// Whether a waiter, here or in another worker, lacks nothing but a slot.
@@ -559,7 +566,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.shares.see(ask.class, since, now);
         self.bulkheads.started(ask.digest);
         self.left(ask);
-        let slot = Slot { ask, hold: Hold::Held, since: now };
+        let slot = self.slot(ask, Hold::Held, now);
         match backend {
             Some(backend) => Start::On(waiter, backend, slot),
             None => Start::Own(waiter, slot),
@@ -571,6 +578,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 pub type Full<W> = (W, Refusal);
 
 mod backends;
+pub mod dropped;
 mod keys;
 mod lanes;
 mod refusal;

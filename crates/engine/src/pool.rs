@@ -32,6 +32,11 @@ impl<L> Pool<L> {
         self.idle.is_empty()
     }
 
+    /// Whether one of them is such a one.
+    pub fn any(&self, is_one: impl Fn(&L) -> bool) -> bool {
+        self.idle.iter().any(|idle| is_one(&idle.backend))
+    }
+
     /// Takes the most recently used backend that `suits`, else the most recently used one of all.
     ///
     /// A backend that suits saves a setup; only the few hottest ones are looked at.

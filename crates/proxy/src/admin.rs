@@ -18,6 +18,7 @@ mod metrics;
 mod mirrors;
 mod placement;
 mod proxysql;
+mod queries;
 pub(crate) mod reload;
 pub mod remote;
 mod reset;
@@ -40,6 +41,7 @@ use std::{io, thread};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Mutex, mpsc};
 
+use self::queries::Queries;
 use self::reload::Reloader;
 use self::upgrade::Upgrader;
 use self::visits::Room;
@@ -78,6 +80,9 @@ pub(crate) struct Outside {
     /// The number of the console's next client.
     next_session: Cell<u32>,
     survey: survey::Survey,
+    /// Answer what the console is asked, and the HTTP port, where a token may not be needed.
+    queries: Queries,
+    requested: Queries,
     /// What counters were when they were last reset.
     baseline: reset::Baseline,
     started: SystemTime,
@@ -129,6 +134,9 @@ fn places(most: usize, shared: &Shared) -> usize {
     most.min(shared.cluster.dialer.descriptors.administration() / 4).max(1)
 }
 
+/// So many times as long as an answer of the HTTP port takes, none is computed: they take a quarter of a CPU at most.
+const HTTP_REST: u32 = 3;
+
 /// Few visitors connect at once.
 const BACKLOG: u32 = 64;
 
@@ -141,6 +149,8 @@ pub(crate) fn open(
 ) -> io::Result<()> {
     let shared = Arc::clone(shared);
     let (reloader, upgrader) = (Arc::clone(reloader), Arc::clone(upgrader));
+    let (queries, requested) =
+        (Queries::start("queries", 0)?, Queries::start("requests", HTTP_REST)?);
     let serve = move || {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
@@ -156,6 +166,8 @@ pub(crate) fn open(
                 lookers: room(console::CLIENTS_MAX),
                 administrators: room(console::CLIENTS_MAX),
                 survey: survey::Survey::default(),
+                queries,
+                requested,
                 baseline: reset::Baseline::default(),
                 started: SystemTime::now(),
                 shared,
@@ -168,7 +180,7 @@ pub(crate) fn open(
         });
     };
     let builder = thread::Builder::new().name("outside".to_owned()).stack_size(view::sql::STACK);
-    builder.spawn(serve)?;
+    crate::worker::tasks::thread(builder, serve)?;
     Ok(())
 }
 
@@ -184,13 +196,13 @@ async fn attend(
         for (listen, listener) in opened.http {
             listener::keep(&outside.shared, Purpose::Http, &listen, &listener);
             let path = listener.own_path(&listen);
-            let door = tokio::task::spawn_local(http::serve(Rc::clone(outside), listener));
+            let door = crate::worker::tasks::vital(http::serve(Rc::clone(outside), listener));
             open.insert(listen, (door, path));
         }
         for (listen, listener) in opened.console {
             listener::keep(&outside.shared, Purpose::Console, &listen, &listener);
             let path = listener.own_path(&listen);
-            let door = tokio::task::spawn_local(console::serve(Rc::clone(outside), listener));
+            let door = crate::worker::tasks::vital(console::serve(Rc::clone(outside), listener));
             open.insert(listen, (door, path));
         }
         for listen in closed {

@@ -32,6 +32,7 @@ use tokio::time::timeout;
 
 use crate::config::{Listen, MayPlace, Plan, Sandbox};
 use crate::placement::board::Board;
+use crate::worker::steps::step;
 
 pub(crate) use board::PlacementState;
 pub use journal::{JournalError, Undone};
@@ -238,7 +239,8 @@ fn start(threads: Threads, policy: Policy) -> io::Result<Option<Guard>> {
         Ok(runtime) => runtime.block_on(Steward::new(threads, policy, journal).run(stopped)),
         Err(error) => tracing::error!(%error, "no placement"),
     };
-    let thread = thread::Builder::new().name("placement".to_owned()).spawn(watch)?;
+    let builder = thread::Builder::new().name("placement".to_owned());
+    let thread = crate::worker::tasks::thread(builder, watch)?;
     Ok(Some(Guard { stop: Some(stop), thread: Some(thread), path }))
 }
 
@@ -294,6 +296,7 @@ impl Steward {
     }
 
     async fn beat(&mut self) {
+        step!("placement");
         self.find_server().await;
         self.ask_workers().await;
         let server = self.server.map(|(pid, _)| pid);

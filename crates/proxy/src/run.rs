@@ -4,6 +4,7 @@ mod event_loop;
 mod hardening;
 pub mod logs;
 mod ready;
+mod recovery;
 mod signals;
 mod supervised;
 mod watched;
@@ -39,7 +40,7 @@ use crate::run::supervised::Reports;
 use crate::users::Users;
 use crate::users::configured::Configured;
 use crate::users::tls::Tls;
-use crate::worker::spare_memory;
+use crate::worker::{panics, spare_memory, tasks};
 
 /// Why the proxy could not run.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +119,7 @@ pub fn run(
     log: &Log,
     relations: Relations,
 ) -> Result<(), RunError> {
+    panics::watch();
     let Relations { mut supervisor, keeper, mut before } = relations;
     // Before anything else: a signal that comes early must not end Flifo either.
     let waiting = Builder::new_current_thread().enable_all().build().map_err(RunError::Signals)?;
@@ -138,7 +140,7 @@ pub fn run(
     if sites.is_empty() {
         return Err(RunError::NoServer);
     }
-    // Root opens them for the user that Flifo becomes.
+    // Before the sandbox keeps this process from other folders.
     let records = Records::open(&plan)?;
     let addresses = sites.iter().map(|site| &site.address);
     hardening::harden(&plan, &source, policy, addresses)?;
@@ -232,7 +234,7 @@ fn start_workers(
     let start = |(index, mail)| {
         let (shared, name) = (Arc::clone(shared), format!("worker {index}"));
         let work = move || work(index, shared, mail);
-        thread::Builder::new().name(name).spawn(work).map_err(RunError::Worker)
+        tasks::thread(thread::Builder::new().name(name), work).map_err(RunError::Worker)
     };
     mails.into_iter().enumerate().map(start).collect()
 }
@@ -252,7 +254,7 @@ fn take_over(shared: &Arc<Shared>, before: Before) -> Result<(), RunError> {
     let shared = Arc::clone(shared);
     let arrivals = thread::Builder::new().name("arrivals".into());
     let take_over = move || predecessor.take_over(&shared);
-    arrivals.spawn(take_over).map(drop).map_err(RunError::Worker)
+    tasks::thread(arrivals, take_over).map(drop).map_err(RunError::Worker)
 }
 
 fn join(workers: Vec<WorkerThread>) -> Result<(), RunError> {
@@ -338,6 +340,7 @@ fn work(index: usize, shared: Arc<Shared>, mail: mpsc::UnboundedReceiver<Mail>) 
         .build_local(LocalOptions::default())?;
     runtime.block_on(async move {
         let worker = Rc::new(Worker::new(index, shared));
+        recovery::ask_of_doubt(&worker);
         written::adopt_plan(&worker, &worker.plan());
         event_loop::run(worker, mail).await;
     });

@@ -70,6 +70,11 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         backend
     }
 
+    /// Whether one of the idle backends is such a one.
+    pub fn has_idle(&self, is_one: impl Fn(&L) -> bool) -> bool {
+        self.keys.idle().any(|(_, idle)| idle.any(&is_one))
+    }
+
     /// Puts a backend back that anyone of its key may use. Call [`Self::due`] before, and [`Self::next`] afterwards.
     #[inline]
     pub fn put(&mut self, key: K, backend: L, now: Instant) {

@@ -4,11 +4,13 @@
 //! [`super::any_server`] and [`super::proxysql`].
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use view::narrow;
 use view::sql::{Answer, Query, Session, Source, SqlError, TableForm, TableName};
 use view::table::{Column, Table, Value};
 
+use super::queries::Queries;
 use super::tables::{SHOWN, Shown};
 use super::{Outside, any_server, help, proxysql};
 
@@ -73,16 +75,26 @@ pub(super) fn find(schema: Option<&str>, name: &str, session: &Session) -> Optio
     }
 }
 
-/// The answer to a statement.
+/// The answer to a statement, computed by these.
 pub(super) async fn answer(
     outside: &Outside,
     session: &Session,
     rights: Rights,
-    query: &Query,
+    query: Query,
+    queries: &Queries,
 ) -> Result<Answer, SqlError> {
-    let mut source = Made { session, tables: Vec::new(), missing: RefCell::default() };
+    let query = Arc::new(query);
+    let mut source =
+        Made { session: session.clone(), tables: Vec::new(), missing: RefCell::default() };
     let answer = loop {
-        match query.run(&source) {
+        let asked = Arc::clone(&query);
+        let run = move || {
+            let answer = asked.run(&source);
+            (source, answer)
+        };
+        let (given_back, answer) = queries.ask(run).await?;
+        source = given_back;
+        match answer {
             Ok(answer) => break answer,
             Err(error) => {
                 let Some(name) = source.missing.take() else { return Err(error) };
@@ -109,14 +121,14 @@ const fn own_error(code: u16, sqlstate: &'static [u8; 5], message: String) -> Sq
 }
 
 /// The tables of one statement, as far as they have been made.
-struct Made<'a> {
-    session: &'a Session,
+struct Made {
+    session: Session,
     tables: Vec<(TableName, Table)>,
     /// What the statement has named that has not been made.
     missing: RefCell<Option<TableName>>,
 }
 
-impl Source for Made<'_> {
+impl Source for Made {
     fn table(&self, name: &TableName) -> Option<&Table> {
         let found = self.tables.iter().find(|(known, _)| known == name).map(|(_, table)| table);
         if found.is_none() {
@@ -130,7 +142,7 @@ impl Source for Made<'_> {
     }
 
     fn session(&self) -> &Session {
-        self.session
+        &self.session
     }
 }
 

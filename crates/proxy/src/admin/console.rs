@@ -31,6 +31,7 @@ use super::catalog::{self, Rights};
 use super::resultset::{Form, Packets};
 use super::visits::{Gone, Visit};
 use crate::frontend::listener::Listener;
+use crate::worker::steps::step;
 
 /// Clients at once that may change things, and as many that may not. For one more, an idle one is sent away.
 pub(super) const CLIENTS_MAX: usize = 32;
@@ -114,7 +115,7 @@ fn begin(outside: &Rc<Outside>, stream: Stream, origin: VisitOrigin) {
         if origin == VisitOrigin::Socket { &outside.administrators } else { &outside.lookers };
     let place = room.enter(origin);
     let (outside, talk) = (Rc::clone(outside), Talk::new(stream));
-    tokio::task::spawn_local(async move {
+    crate::worker::tasks::contained(async move {
         let Some((visit, mut gone)) = place else { return greet_with(&talk, &full()).await };
         let entered = tokio::select! {
             biased;
@@ -328,6 +329,7 @@ impl ConsoleSession {
 
     /// The packets that answer a command. `None`: the client takes its leave.
     async fn reply(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
+        step!("console");
         let mut packets = Packets::new(1, self.capabilities);
         let (byte, body) = payload.split_first()?;
         match Opcode::decode(*byte) {

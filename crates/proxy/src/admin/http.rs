@@ -32,6 +32,8 @@ use super::visits::{Gone, Visit};
 use crate::cluster::facts::Standing;
 use crate::dispatch::report::Want;
 use crate::frontend::listener::Listener;
+use crate::worker::panics::{self, LastPanic};
+use crate::worker::steps::step;
 
 /// Connections at once. For one more, an idle one is closed.
 pub(super) const CONNECTIONS_MAX: usize = 64;
@@ -100,7 +102,7 @@ where
     let taken = outside.requests.enter(origin).map(|(visit, gone)| (visit, gone, Scope::All));
     let spare = || outside.spare.enter(origin).map(|(visit, gone)| (visit, gone, Scope::Health));
     let Some((visit, gone, scope)) = taken.or_else(spare) else { return };
-    tokio::task::spawn_local(serve_one(Rc::clone(outside), stream, visit, gone, scope));
+    crate::worker::tasks::contained(serve_one(Rc::clone(outside), stream, visit, gone, scope));
 }
 
 async fn serve_one<S>(outside: Rc<Outside>, stream: S, visit: Visit, gone: Gone, scope: Scope)
@@ -131,6 +133,7 @@ where
 }
 
 async fn answer(outside: &Outside, request: &Request<Incoming>, scope: Scope) -> Answer {
+    step!("http");
     if !has_its_host(request.version(), request.headers()) {
         return plain(StatusCode::BAD_REQUEST, "a request needs one Host\n");
     }
@@ -190,13 +193,22 @@ async fn api(outside: &Outside, name: &str, query: Option<&str>) -> Answer {
     let condition = query.and_then(|query| query.strip_prefix("where=")).map(decode);
     let session = Session::default();
     let query = Query::of_table(name, condition.as_deref());
-    let answer = match &query {
-        Ok(query) => catalog::answer(outside, &session, Rights::Look, query).await,
-        Err(error) => Err(error.clone()),
+    let requested = &outside.requested;
+    let answer = async {
+        let answer = catalog::answer(outside, &session, Rights::Look, query?, requested).await?;
+        // A table of many clients is much text.
+        requested.ask(move || answer.to_json().to_string()).await
     };
-    match answer {
-        Ok(answer) => typed(JSON, answer.to_json().to_string()),
-        Err(error) => plain(StatusCode::BAD_REQUEST, &format!("{}\n", error.message)),
+    match answer.await {
+        Ok(json) => typed(JSON, json),
+        Err(error) => {
+            let status = match error.code {
+                1040 => StatusCode::SERVICE_UNAVAILABLE,
+                1105 => StatusCode::INTERNAL_SERVER_ERROR,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            plain(status, &format!("{}\n", error.message))
+        }
     }
 }
 
@@ -223,10 +235,20 @@ fn decode(text: &str) -> String {
 async fn health(outside: &Outside) -> Answer {
     let surveyed = outside.survey.ask(&outside.shared, Want::default()).await;
     if surveyed.missing.is_empty() {
-        return plain(StatusCode::OK, "ok\n");
+        return plain(StatusCode::OK, &well(panics::count(), panics::last()));
     }
     let missing = format!("workers that do not answer: {:?}\n", surveyed.missing);
     plain(StatusCode::SERVICE_UNAVAILABLE, &missing)
+}
+
+/// What is told where all workers answer. Panics have ended some clients; the others are served.
+fn well(panics: u64, last: Option<LastPanic>) -> String {
+    let Some(LastPanic { place, at }) = last else { return "ok\n".to_owned() };
+    let ago = at.elapsed().unwrap_or_default().as_secs();
+    let clients = "the clients that they were about have ended, others go on";
+    format!(
+        "ok, but there were panics: {panics}, the last {ago} s ago at {place}; {clients}; the log has them as ERROR\n"
+    )
 }
 
 /// Whether statements can be served. A load balancer that sends clients to Flifo asks this.

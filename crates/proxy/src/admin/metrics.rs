@@ -16,6 +16,7 @@ use crate::dispatch::report::{GateReport, Report};
 use crate::dispatch::states::{BackendState, ClientState, StateCounts};
 use crate::fault::Kind;
 use crate::worker::counters::Why;
+use crate::worker::panics;
 use crate::worker::turns::Told;
 
 impl Outside {
@@ -65,6 +66,12 @@ impl Outside {
             "When Flifo started, in seconds since 1970.",
         );
         page.sample(&[], started.as_secs_f64());
+        page.family(
+            "flifo_panics_total",
+            Family::Counter,
+            "Faults of Flifo's own that have ended a client, a backend connection or both; the log has each as ERROR.",
+        );
+        page.sample(&[], panics::count());
         page.family("flifo_worker_up", Family::Gauge, "Whether a worker answers.");
         for report in &surveyed.reports {
             page.sample(&[("worker", &report.worker.to_string())], 1);

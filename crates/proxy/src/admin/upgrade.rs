@@ -245,7 +245,7 @@ impl Upgrader {
             stages: self.stages.clone(),
             alone: Mutex::default(),
         };
-        tokio::task::spawn_local(async move { own.see_off(&tell, silence, pid).await });
+        crate::worker::tasks::vital(async move { own.see_off(&tell, silence, pid).await });
     }
 
     /// Waits until nothing is left, or the other Flifo ends.

@@ -48,7 +48,8 @@ impl Followers {
                 Err(error) => tracing::error!(%error, "no binary log is followed"),
             }
         };
-        if let Err(error) = thread::Builder::new().name("binlog".to_owned()).spawn(run) {
+        let builder = thread::Builder::new().name("binlog".to_owned());
+        if let Err(error) = crate::worker::tasks::thread(builder, run) {
             self.is_started.store(false, Relaxed);
             tracing::error!(%error, "no binary log is followed: the next reload tries again");
         }
@@ -65,7 +66,7 @@ async fn run(cluster: Weak<Cluster>, told: DefinitionsTold) {
         for members in all.clusters().skip(attended) {
             attended += 1;
             let task = Task { id: members.id, cluster: cluster.clone(), told: Arc::clone(&told) };
-            tokio::task::spawn_local(Rc::new(task).run());
+            crate::worker::tasks::vital(Rc::new(task).run());
         }
         drop(all);
         tokio::time::sleep(LOOK).await;

@@ -26,6 +26,7 @@ use crate::cluster::post::News;
 use crate::cluster::roles;
 use crate::cluster::servers::{Server, ServerId};
 use crate::config::{CheckKind, CheckOptions, Password, Plan, UserOptions};
+use crate::worker::steps::step;
 
 /// One worker's checks.
 pub(crate) struct Checks {
@@ -79,7 +80,7 @@ pub(crate) async fn run(checks: Rc<Checks>) {
         let deed = checks.scheduler.borrow_mut().next(Instant::now(), draw);
         match deed {
             Some(Deed::Run(subject, due)) => {
-                tokio::task::spawn_local(check(Rc::clone(&checks), subject, due));
+                crate::worker::tasks::vital(check(Rc::clone(&checks), subject, due));
             }
             Some(Deed::Send(other, moving)) => {
                 checks.cluster.post.to(other, News::Check(moving));
@@ -163,6 +164,7 @@ fn checks_of<'a>(plan: &'a Plan, server: &Server) -> &'a CheckOptions {
 }
 
 async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
+    step!("check");
     let (id, asked) = checked(subject.id);
     let members = checks.cluster.of(id);
     let server = checks.cluster.server(id);

@@ -59,6 +59,8 @@ pub(crate) enum NoBackend {
          kept"
     )]
     NoTracking,
+    #[error("Flifo met a fault of its own while it connected; the log has it as ERROR")]
+    Panicked,
 }
 
 impl NoBackend {

@@ -200,7 +200,8 @@ impl Name {
             let said = (name.resolve)(&name.host, name.port);
             name.learn(said);
         };
-        if let Err(error) = std::thread::Builder::new().name("flifo-names".to_owned()).spawn(asks) {
+        let builder = std::thread::Builder::new().name("flifo-names".to_owned());
+        if let Err(error) = crate::worker::tasks::thread(builder, asks) {
             self.learn(Err(error));
         }
     }

@@ -27,6 +27,8 @@ use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::keys::KeyId;
 use crate::worker::counters::Why;
+use crate::worker::steps::step;
+use crate::worker::wreckage;
 
 /// Starts the command now, or puts its client in the queue.
 ///
@@ -113,6 +115,7 @@ pub(crate) fn enter_here(
     packet: &mut [u8],
     urgent: bool,
 ) {
+    step!("gate");
     rights::look(worker);
     let backend = client.backend();
     let command = match worker.caches.is_on() && backend.is_none() {
@@ -192,10 +195,12 @@ fn wait(
 ) -> bool {
     match waiting {
         Ok(waiting) => {
+            // Before all else: it stands in the queue already, and must be found there if it goes.
+            client.waiting.set(Some(waiting));
+            step!("queue");
             command.packet = worker.buffers.keep(packet);
             client.keep_command(command);
             client.change_state(ClientState::Queued);
-            client.waiting.set(Some(waiting));
             worker.counters.waits.add(1);
             worker.at(client.server.get()).count_queue();
             true
@@ -443,13 +448,20 @@ fn begin(worker: &Rc<Worker>, local: &Local, start: Start<Rc<Client>, Rc<Backend
         client.wake();
         return backend.wake();
     }
-    sharing::gather(worker, &client, &backend);
-    launch_held(worker, &client, &backend);
+    // It is another client's task that does this.
+    wreckage::contain(client.id, Some(backend.id), || {
+        step!("begin");
+        sharing::gather(worker, &client, &backend);
+        launch_held(worker, &client, &backend);
+    });
 }
 
 /// Launches the command that a client has on hold. Its slot has been taken.
 pub(crate) fn launch_held(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) {
-    let Some(mut command) = client.take_command() else { return };
+    let Some(mut command) = client.take_command() else {
+        // It was lost by a panic: the slot and the backend go on without it.
+        return backend.close();
+    };
     let mut packet = std::mem::take(&mut command.packet);
     launch::launch(worker, client, backend, command, &mut packet);
     worker.buffers.forget(packet);
@@ -460,5 +472,6 @@ pub(crate) fn launch_held(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc
 }
 
 fn suits(client: &Client, backend: &Backend) -> bool {
+    step!("suits");
     backend.session.borrow().suits(&client.session.borrow())
 }

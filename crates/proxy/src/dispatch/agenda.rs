@@ -61,6 +61,12 @@ impl Agenda {
         self.is_due.get() && !self.is_worked_off.replace(true)
     }
 
+    /// A caller that worked it off has not come to the end: it is worked off from the beginning.
+    pub(crate) fn begin_anew(&self) {
+        self.is_worked_off.set(false);
+        self.is_due.set(true);
+    }
+
     /// All is done.
     pub(crate) fn end(&self) {
         self.is_due.set(false);

@@ -18,6 +18,8 @@ use crate::dispatch::supply;
 use crate::dispatch::time_limits;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
+use crate::worker::steps::step;
+use crate::worker::wreckage;
 
 /// Ends clients that are too old. Ten thousand waiting clients are not looked at each second: only when a client that
 /// was seen can be too old, or one that has come, or turned, since then.
@@ -49,7 +51,11 @@ pub(crate) fn expire_clients(worker: &Rc<Worker>) {
     }
     worker.clients_due.set(now + next.min(LOOK_MAX));
     for (client, limit) in passed {
-        time_limits::pass(worker, &client, limit, now);
+        let backend = client.backend().map(|backend| backend.id);
+        wreckage::contain(client.id, backend, || {
+            step!("age");
+            time_limits::pass(worker, &client, limit, now);
+        });
     }
     for (client, end) in old {
         match end {

@@ -25,9 +25,11 @@ use crate::dispatch::pipeline;
 use crate::dispatch::rights;
 use crate::dispatch::worker::Worker;
 use crate::worker::counters::Why;
+use crate::worker::steps::step;
 
 /// Writes statements of waiting clients behind what is in flight.
 pub(crate) fn refill(worker: &Rc<Worker>, backend: &Rc<Backend>) {
+    step!("ahead");
     let depth = worker.plan().server.pipeline as usize;
     let flying = backend.in_flight.borrow().len();
     if flying == 0 || flying > half_of(worker) || backend.is_held_up() || !may_lead(worker, backend)

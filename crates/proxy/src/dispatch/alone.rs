@@ -144,5 +144,5 @@ pub(crate) fn reset(worker: &Rc<Worker>, backend: &Rc<Backend>) {
 fn try_once(worker: &Rc<Worker>, backend: &Backend) {
     let Some(key) = backend.key.get() else { return };
     let (worker, server) = (Rc::clone(worker), backend.server);
-    tokio::task::spawn_local(async move { trial::run(&worker.pool, server, key).await });
+    crate::worker::tasks::vital(async move { trial::run(&worker.pool, server, key).await });
 }

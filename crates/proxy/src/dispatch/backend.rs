@@ -29,6 +29,7 @@ use crate::dispatch::states::{BackendState, ClientState, Counted};
 use crate::pool::keys::KeyId;
 use crate::users::ReservedPlace;
 use crate::worker::outbox::Outbox;
+use crate::worker::steps::step;
 
 /// A connection to the server.
 pub(crate) struct Backend {
@@ -283,6 +284,7 @@ impl Backend {
 
     /// Sends bytes. What the socket does not take at once is kept and sent by the backend's task.
     pub(crate) fn send(&self, bytes: &[u8]) {
+        step!("send");
         self.sent.update(|sent| sent + bytes.len() as u64);
         self.after_sending(&self.outbox.send(&self.stream, bytes));
     }

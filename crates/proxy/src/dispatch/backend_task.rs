@@ -25,9 +25,13 @@ use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::keys::{Key, KeyId};
 use crate::pool::opener::{self, Opened};
 use crate::pool::parcel::Parcel;
+use crate::worker::steps::step;
+use crate::worker::tasks;
+use crate::worker::wreckage::{PanicNote, Wreck};
 
 /// Serves a backend until it ends.
 pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
+    let about = PanicNote::new(Wreck::BackendTask(backend.id));
     loop {
         let event = poll_fn(|context| backend.poll_event(context)).await;
         crate::worker::turns::see_ready();
@@ -41,7 +45,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
                 Destination::Worker(to) => depart(&worker, backend, to),
                 Destination::Successor => departure::send_idle(&worker, &backend),
             }
-            return admit::work_off(&worker);
+            admit::work_off(&worker);
+            return about.forget();
         }
         if !replies::read(&worker, &backend) {
             break;
@@ -50,13 +55,15 @@ pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
         admit::work_off(&worker);
     }
     if backend.life.get() == Life::Departed {
-        return admit::work_off(&worker);
+        admit::work_off(&worker);
+        return about.forget();
     }
     if let Some(Destination::Worker(to)) = backend.leaves_for.take() {
         worker.at(backend.server).gate.borrow_mut().not_sent(to);
     }
     lost_backend::end(&worker, &backend);
     admit::work_off(&worker);
+    about.forget();
 }
 
 /// The connection's task has ended for it: it goes.
@@ -138,17 +145,22 @@ pub(crate) fn arrive(worker: &Rc<Worker>, parcel: Parcel) {
     local.gate.borrow_mut().arrived(key);
     worker.add_backend(&backend);
     supply::return_to_pool(worker, key, &backend);
-    tokio::task::spawn_local(serve(Rc::clone(worker), backend));
+    tasks::contained(serve(Rc::clone(worker), backend));
     worker.agenda.look_at(server);
 }
 
 /// Opens a backend for the waiting clients of this key. Its places under the caps have been taken.
 pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
     let worker = Rc::clone(worker);
-    tokio::task::spawn_local(async move {
+    tasks::vital(async move {
         let local = worker.at(server);
-        let opened = opener::pooled(&worker.pool, &local.server, key).await;
-        match opened {
+        let own = Rc::clone(&worker);
+        // What a server says is read there.
+        let opening = tasks::contained(async move {
+            step!("open");
+            opener::pooled(&own.pool, &own.at(server).server, key).await
+        });
+        match opening.await.unwrap_or(Err(NoBackend::Panicked)) {
             Ok(opened) => {
                 let backend = backend_of(&worker, opened);
                 backend.is_left_behind.set(moves::is_left_behind(&local.server, &backend));
@@ -157,7 +169,7 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
                 local.traffic.opened.add(1);
                 worker.add_backend(&backend);
                 supply::return_to_pool(&worker, key, &backend);
-                tokio::task::spawn_local(serve(Rc::clone(&worker), backend));
+                tasks::contained(serve(Rc::clone(&worker), backend));
             }
             Err(error) => not_opened(&worker, local, key, &error),
         }

@@ -37,6 +37,7 @@ use crate::pool::keys::KeyId;
 use crate::records::{LoggedClient, SlowClient};
 use crate::worker::outbox::{Outbox, SharedBytes};
 use crate::worker::seldom::Seldom;
+use crate::worker::steps::step;
 
 /// A client that has logged in.
 pub(crate) struct Client {
@@ -306,6 +307,7 @@ impl Client {
 
     /// Writes the end of a reply; when the client has taken all, it may send its next command.
     pub(crate) fn write_last(&self, bytes: &[u8]) {
+        step!("out");
         if self.write(bytes) {
             self.await_command();
         } else if !self.is_closing() {

@@ -25,9 +25,11 @@ use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::worker::buffers::PIECE;
 use crate::worker::counters::Why;
+use crate::worker::steps::step;
 
 /// Reads what the client has sent and handles it.
 pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
+    step!("read");
     match large_commands::read(worker, client) {
         Collected::No => {}
         Collected::Part => return,
@@ -163,6 +165,7 @@ pub(crate) fn too_large(len: u64, max: u64) -> Fault {
 
 /// Cleans up behind a client that is gone: what runs for it is killed, its backend is dropped.
 pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
+    step!("gone");
     if let Some(waiting) = client.waiting.take() {
         worker.at(client.server.get()).gate.borrow_mut().leave(waiting);
     }

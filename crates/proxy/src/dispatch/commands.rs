@@ -48,10 +48,12 @@ use crate::dispatch::ruled::{self, Comes};
 use crate::dispatch::wanted;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
+use crate::worker::steps::step;
 
 /// Handles one command: all of it, or its first piece. `awaited`: what it has waited for, if it
 /// is read again.
 pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8], awaited: Awaits) {
+    step!("command");
     let Some(&byte) = packet.get(HEADER) else {
         let fault = Fault::new(Kind::Malformed, "Malformed packet: a command of no bytes");
         return answer::refuse_and_close(worker, client, &fault);
@@ -341,6 +343,7 @@ fn text(
         return entry::enter_kept(worker, client, command, packet, Pin::Unreadable);
     };
     let mut query = QueryPacket::new(client, text_at, packet);
+    step!("intent");
     let mut intent = if worker.ruled.is_on() {
         let comes = if is_prepare { Comes::ToBePrepared } else { Comes::AsQuery };
         match ruled::read_text(worker, client, command, &mut query, comes) {

@@ -57,7 +57,7 @@ pub(crate) fn begin(worker: &Rc<Worker>, tell: mpsc::Sender<Departure>) {
     });
     *worker.departures.borrow_mut() = Some(Rc::clone(&departures));
     let worker = Rc::clone(worker);
-    tokio::task::spawn_local(async move {
+    crate::worker::tasks::vital(async move {
         while !departures.is_over.get() {
             crate::worker::clock::tick();
             look(&worker, &departures);

@@ -11,6 +11,7 @@ use crate::dispatch::route;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
 use crate::worker::counters::Why;
+use crate::worker::steps::step;
 
 /// A statement is over: its backend goes back unless the client must keep it, its slot goes to the next.
 pub(crate) fn finish_command(
@@ -47,6 +48,7 @@ pub(crate) fn release(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend
         }
         // Taken before the backend is put back, where the next one may find it at once.
         freed = backend.slot.take();
+        step!("leave");
         supply::return_to_pool(worker, key, backend);
     } else {
         freed = backend.slot.take();

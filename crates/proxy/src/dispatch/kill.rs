@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use engine::kill::Scope;
 
+use crate::cluster::dial::NoBackend;
 use crate::dispatch::backend::{self, Backend};
 use crate::dispatch::pipeline;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::opener;
 use crate::worker::counters::Why;
+use crate::worker::tasks;
 
 /// How long a killed statement may take to end before its backend is closed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,8 +50,11 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, backend: &Rc<Backend>, scope: Scope) 
     // Until the order has been answered, the backend must not run another client's statement.
     backend.kill.set(backend::Kill::UnderWay);
     worker.counters.killing.set(worker.counters.killing.get() + 1);
-    tokio::task::spawn_local(async move {
-        if let Err(error) = opener::run_once(&worker.pool, backend.server, key, &text).await {
+    tasks::vital(async move {
+        let (own, server) = (Rc::clone(&worker), backend.server);
+        let order = async move { opener::run_once(&own.pool, server, key, &text).await };
+        let obeyed = tasks::contained(order).await;
+        if let Err(error) = obeyed.unwrap_or(Err(NoBackend::Panicked)) {
             tracing::info!(backend = backend.id, %error, "a statement could not be killed");
             backend.close();
         }

@@ -32,6 +32,7 @@ use crate::dispatch::sharing;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
+use crate::worker::steps::step;
 
 /// Sends the command, or first what the backend needs to run it. The client holds the backend, a slot has been taken.
 pub(crate) fn launch(
@@ -41,6 +42,7 @@ pub(crate) fn launch(
     mut command: Box<Command>,
     packet: &mut [u8],
 ) {
+    step!("launch");
     if let Some(noted) = &mut command.noted {
         noted.launch(crate::worker::clock::now());
     }
@@ -478,6 +480,7 @@ fn fly(
     flight.read = command.as_ref().and_then(|command| command.facts.read);
     flight.command = command;
     backend.in_flight.borrow_mut().push_back(flight);
+    step!("fly");
     backend.see_sent();
 }
 

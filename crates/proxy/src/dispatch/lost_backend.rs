@@ -28,9 +28,11 @@ use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 use crate::pool::keys::KeyId;
 use crate::worker::counters::Why;
+use crate::worker::steps::step;
 
 /// The backend is gone: the clients whose statements ran on it are told, and its place is free.
 pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
+    step!("lost");
     session_reset::forget(worker, backend);
     backend.set_down.set(SetDown::No);
     let (mut flights, local) = (backend.in_flight.take(), worker.at(backend.server));

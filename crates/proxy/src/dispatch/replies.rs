@@ -35,9 +35,11 @@ use crate::dispatch::time_limits;
 use crate::dispatch::worker::Worker;
 use crate::fault::Kind;
 use crate::worker::buffers::BUFFER;
+use crate::worker::steps::step;
 
 /// Reads what the server has sent and follows it. False ends the backend.
 pub(crate) fn read(worker: &Rc<Worker>, backend: &Rc<Backend>) -> bool {
+    step!("reply");
     let unread = backend.unread.take();
     let mut buffer = worker.buffers.take(unread.len() + BUFFER / 2);
     buffer[..unread.len()].copy_from_slice(&unread);
@@ -65,6 +67,7 @@ pub(crate) fn read(worker: &Rc<Worker>, backend: &Rc<Backend>) -> bool {
         ahead::refill(worker, backend);
     }
     backend.uncork();
+    step!("settled");
     for Settled { client, head, tail, then } in settled.drain(..) {
         if let Some(head) = head {
             client.write_shared(&head);
@@ -454,6 +457,7 @@ fn see_ok(
         client.session.borrow_mut().see_status(ok.status);
         return None;
     }
+    step!("learn");
     let mut state = backend.session.borrow_mut();
     let mut interned = worker.pool.interned.borrow_mut();
     if !flight.purpose.is_clients() {

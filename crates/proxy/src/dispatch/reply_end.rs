@@ -35,6 +35,7 @@ use crate::dispatch::sharing::run::Sharing;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
+use crate::worker::steps::step;
 
 /// A reply has ended: what follows is started. The answer is what is left to be written. `settled`: of others that get
 /// the same reply.
@@ -45,6 +46,7 @@ pub(crate) fn finish(
     (bytes, tail): (&[u8], Range<usize>),
     settled: &mut Vec<Settled>,
 ) -> Option<Settled> {
+    step!("end");
     let took = crate::worker::clock::now() - flight.since;
     if let Some(digest) = flight.read {
         // What leaves messages keeps those behind it waiting, or loses what the backend knows of it.

@@ -26,6 +26,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::worker::Worker;
 use crate::worker::outbox;
+use crate::worker::steps::step;
 
 /// Ends what a client has made of its backend's reports.
 pub(crate) const REPORT: &str = "SET session_track_system_variables='*'";
@@ -39,6 +40,7 @@ pub(crate) fn plan(
     opcode: Opcode,
     packet: &[u8],
 ) -> Plan {
+    step!("plan");
     let request = Request {
         opcode,
         payload: &packet[HEADER..],

@@ -64,7 +64,7 @@ fn look_later(worker: &Rc<Worker>, local: &Local, wait: Duration) {
         return;
     }
     let (worker, server) = (Rc::clone(worker), local.server.id);
-    tokio::task::spawn_local(async move {
+    crate::worker::tasks::vital(async move {
         tokio::time::sleep(wait).await;
         crate::worker::clock::tick();
         worker.at(server).looks_later.set(false);

@@ -48,7 +48,7 @@ pub(crate) fn look(worker: &Rc<Worker>) {
         let Some(key) = admit::stuck(worker, local) else { continue };
         local.is_watched.set(true);
         let (worker, server) = (Rc::clone(worker), local.server.id);
-        tokio::task::spawn_local(async move {
+        crate::worker::tasks::vital(async move {
             let local = worker.at(server);
             if let Err(error) = watch(&worker, local, key).await {
                 tracing::warn!(

@@ -679,4 +679,12 @@ impl Worker {
     pub(crate) fn is_stopping(&self) -> bool {
         self.shared.is_stopping()
     }
+
+    /// Whether the caller, or a caller of it, is in the middle of changing what all of its clients depend on.
+    pub(crate) fn is_being_changed(&self) -> bool {
+        self.clients.try_borrow().is_err()
+            || self.backends.try_borrow().is_err()
+            || self.pool.keys.try_borrow().is_err()
+            || self.locals().any(|local| local.gate.try_borrow().is_err())
+    }
 }

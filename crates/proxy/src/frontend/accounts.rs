@@ -131,7 +131,7 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
     }
     if worker.index == 0 && is_configured(worker) && is_older(worker, period) {
         let worker = Rc::clone(worker);
-        tokio::task::spawn_local(async move { read(&worker, period).await });
+        crate::worker::tasks::vital(async move { read(&worker, period).await });
     }
 }
 

@@ -30,7 +30,7 @@ use crate::dispatch::ruled::standing::CameBy;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
 use crate::frontend::accounts;
-use crate::frontend::client_task;
+use crate::frontend::client_task::{self, ClientPlace};
 use crate::frontend::hidden;
 use crate::frontend::learnt;
 use crate::pool::keys::KeyId;
@@ -101,7 +101,7 @@ pub(crate) fn take(worker: &Rc<Worker>, id: u32) {
     let arrived = worker.arrivals.borrow_mut().get_mut(&id).and_then(|it| it.arrived.take());
     if let Some(arrived) = arrived {
         let worker = Rc::clone(worker);
-        tokio::task::spawn_local(async move { settle(worker, arrived).await });
+        crate::worker::tasks::contained(async move { settle(worker, arrived).await });
     }
 }
 
@@ -168,19 +168,17 @@ async fn settle(worker: Rc<Worker>, arrived: Arrived) {
         None => None,
     };
     worker.shared.clients.fetch_add(1, Ordering::Relaxed);
-    worker.shared.add_load(worker.index);
+    let _place = ClientPlace::counted(&worker);
     let id = described.id;
     let client = client(&worker, described, socket, backend_socket, key.as_ref());
     let here = Rc::clone(&worker);
     // After the client's task has read what came with it: a statement of that may be the one to kill.
-    tokio::task::spawn_local(async move { forget(&here, id) });
+    crate::worker::tasks::vital(async move { forget(&here, id) });
     admit::work_off(&worker);
     match client {
         Ok(client) => client_task::serve(Rc::clone(&worker), client).await,
         Err(error) => tracing::warn!(%error, "a client was lost: its socket cannot be used"),
     }
-    worker.shared.drop_load(worker.index);
-    worker.shared.clients.fetch_sub(1, Ordering::Relaxed);
 }
 
 fn client(
@@ -258,7 +256,7 @@ fn client(
         written::arrive(worker, &client, &own);
         *own.holder.borrow_mut() = Some(Rc::clone(&client));
         own.settle();
-        tokio::task::spawn_local(backend_task::serve(Rc::clone(worker), own));
+        crate::worker::tasks::contained(backend_task::serve(Rc::clone(worker), own));
     }
     worker.add_client(&client);
     Ok(client)
@@ -315,7 +313,7 @@ pub(crate) async fn store(
     let backend = adopt(worker, described, stream, Some(key));
     user.backends.force();
     supply::return_to_pool(worker, key, &backend);
-    tokio::task::spawn_local(backend_task::serve(Rc::clone(worker), backend));
+    crate::worker::tasks::contained(backend_task::serve(Rc::clone(worker), backend));
     worker.agenda.look_at(server);
     admit::work_off(worker);
     Ok(())

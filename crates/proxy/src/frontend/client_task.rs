@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::dispatch::admit;
 use crate::dispatch::client::{Client, Event};
@@ -12,11 +13,33 @@ use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::frontend::change_user;
 use crate::frontend::visits;
+use crate::worker::steps::step;
+use crate::worker::wreckage::{PanicNote, Wreck};
+
+/// A client that is counted among those of the process, and of its worker, until this is dropped.
+pub(super) struct ClientPlace(Rc<Worker>);
+
+impl ClientPlace {
+    /// The process has counted it already.
+    pub(super) fn counted(worker: &Rc<Worker>) -> Self {
+        worker.shared.add_load(worker.index);
+        Self(Rc::clone(worker))
+    }
+}
+
+impl Drop for ClientPlace {
+    fn drop(&mut self) {
+        self.0.shared.drop_load(self.0.index);
+        self.0.shared.clients.fetch_sub(1, Relaxed);
+    }
+}
 
 /// Serves a client until it goes.
 pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
+    let about = PanicNote::new(Wreck::ClientTask(client.id));
     loop {
         let event = poll_fn(|context| client.poll_event(context)).await;
+        step!("wait");
         crate::worker::turns::see_ready();
         match event {
             Event::Read => client_input::read(&worker, &client),
@@ -46,10 +69,14 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
                 visit.await;
             }
             Event::End => break,
-            Event::Departed => return admit::work_off(&worker),
+            Event::Departed => {
+                admit::work_off(&worker);
+                return about.forget();
+            }
         }
         admit::work_off(&worker);
     }
     client_input::end(&worker, &client);
     admit::work_off(&worker);
+    about.forget();
 }

@@ -119,7 +119,7 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
         return;
     }
     let worker = Rc::clone(worker);
-    tokio::task::spawn_local(async move {
+    crate::worker::tasks::vital(async move {
         let hidden = &worker.shared.hidden;
         let sees_all = match common_reader(&worker) {
             Some(name) => read_as_common(&worker, &name).await,

@@ -77,7 +77,7 @@ pub(crate) fn learn(worker: &Rc<Worker>, name: &UserName, password: &Secret) {
     }
     let Some(user) = worker.shared.users.learn(name, password) else { return };
     let (worker, name) = (Rc::clone(worker), name.clone());
-    tokio::task::spawn_local(async move { confirm(&worker, &name, &user, When::Due).await });
+    crate::worker::tasks::vital(async move { confirm(&worker, &name, &user, When::Due).await });
 }
 
 /// Whether a learnt user's clients may be pooled. The server is asked if it was not for a period.

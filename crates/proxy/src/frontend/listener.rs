@@ -183,7 +183,7 @@ pub(crate) fn open(worker: &Rc<Worker>, listen: &Listen, listener: Listener) {
     let opened = OpenListener { socket: Rc::downgrade(&socket), end: Rc::clone(&end) };
     worker.listeners.borrow_mut().insert(Arc::clone(&listen), opened);
     let worker = Rc::clone(worker);
-    tokio::task::spawn_local(async move {
+    crate::worker::tasks::vital(async move {
         serve(&worker, socket, (&listen, &end), kind).await?;
         let is_closed = !worker.is_stopping() && !worker.shared.is_departing();
         if let Some(path) = own_path.filter(|_| is_closed) {

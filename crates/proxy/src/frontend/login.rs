@@ -35,7 +35,7 @@ use crate::fault::{Fault, Kind};
 use crate::frontend::accepted::{Accepted, Socket};
 use crate::frontend::accounts;
 use crate::frontend::audited;
-use crate::frontend::client_task;
+use crate::frontend::client_task::{self, ClientPlace};
 use crate::frontend::confirm;
 use crate::frontend::guesses::{self, Answered, Attempt};
 use crate::frontend::held;
@@ -47,6 +47,8 @@ use crate::pool::keys::{Key, KeyId};
 use crate::pool::opener;
 use crate::users::logins::{NoPass, Pass};
 use crate::users::{ReservedPlace, User};
+use crate::worker::steps::step;
+use crate::worker::wreckage::{PanicNote, Wreck};
 
 impl From<Fault> for NoLogin {
     fn from(fault: Fault) -> Self {
@@ -65,8 +67,11 @@ enum Greeter {
 /// Begins to log a client in.
 pub(crate) fn begin(worker: &Rc<Worker>, accepted: Accepted) {
     let worker = Rc::clone(worker);
-    worker.shared.add_load(worker.index);
-    tokio::task::spawn_local(async move {
+    let place = ClientPlace::counted(&worker);
+    crate::worker::tasks::contained(async move {
+        // Given back whatever ends this.
+        let _place = place;
+        step!("login");
         // Boxed: a client at rest keeps its own small task, not the room that a login takes; and by a pointer to its
         // functions, or they would be built into this one, and each statement would clear a stack frame of 48 KiB.
         let admission: std::pin::Pin<Box<dyn Future<Output = _>>> =
@@ -75,8 +80,6 @@ pub(crate) fn begin(worker: &Rc<Worker>, accepted: Accepted) {
         if let Some(client) = client {
             client_task::serve(Rc::clone(&worker), client).await;
         }
-        worker.shared.drop_load(worker.index);
-        worker.shared.clients.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     });
 }
 
@@ -147,6 +150,8 @@ fn enter(worker: &Rc<Worker>, login: client::Login, schema: Option<Vec<u8>>) -> 
         backend.settle();
     }
     worker.add_client(&client);
+    let about = PanicNote::new(Wreck::ClientTask(client.id));
+    step!("enter");
     let counter = match client.is_pooled() {
         true => &worker.counters.clients_pooled,
         false => &worker.counters.clients_pass_through,
@@ -156,6 +161,7 @@ fn enter(worker: &Rc<Worker>, login: client::Login, schema: Option<Vec<u8>>) -> 
         Some(schema) => login_schema::enter(worker, &client, &schema),
         None => notes::see_login(worker, &client),
     }
+    about.forget();
     client
 }
 

@@ -313,7 +313,7 @@ fn backend_of(
     *backend.unread.borrow_mut() = unread;
     worker.at(at.id).traffic.opened.add(1);
     worker.add_backend(&backend);
-    tokio::task::spawn_local(backend_task::serve(Rc::clone(worker), Rc::clone(&backend)));
+    crate::worker::tasks::contained(backend_task::serve(Rc::clone(worker), Rc::clone(&backend)));
     backend
 }
 

@@ -403,7 +403,7 @@ impl Predecessor {
                             _ => Ok(()),
                         };
                         let coming = Coming { head, announced, description, files };
-                        tokio::task::spawn_local(receive(worker, talk, coming));
+                        crate::worker::tasks::vital(receive(worker, talk, coming));
                     });
                 }
                 Kind::Yours => {

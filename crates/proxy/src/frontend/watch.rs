@@ -89,7 +89,7 @@ struct Eye {
 /// rights they have stored.
 pub(crate) fn begin(worker: &Rc<Worker>, servers: impl IntoIterator<Item = ServerId>) {
     for server in servers {
-        tokio::task::spawn_local(watch(Rc::clone(worker), server));
+        crate::worker::tasks::vital(watch(Rc::clone(worker), server));
     }
 }
 

@@ -32,6 +32,7 @@ use crate::mirror::connection::{MirrorConnection, MirrorReply, NoReply};
 use crate::mirror::copies::MirrorCopy;
 use crate::mirror::leave_out;
 use crate::users::User;
+use crate::worker::steps::step;
 
 /// A connection that rests is closed after so long, and any after so long: what its user may do can have changed.
 const REST: Duration = Duration::from_secs(10);
@@ -125,7 +126,8 @@ impl Sender {
             });
             LocalSet::new().block_on(&runtime, sender.work(copies));
         };
-        std::thread::Builder::new().name("mirror".to_owned()).spawn(work).map(drop)
+        let builder = std::thread::Builder::new().name("mirror".to_owned());
+        crate::worker::tasks::thread(builder, work).map(drop)
     }
 
     async fn work(self: Rc<Self>, mut copies: mpsc::UnboundedReceiver<Box<MirrorCopy>>) {
@@ -152,7 +154,7 @@ impl Sender {
         match offer {
             Offer::Runs(copy) => {
                 let sender = Rc::clone(self);
-                tokio::task::spawn_local(async move { sender.run(copy).await });
+                crate::worker::tasks::vital(async move { sender.run(copy).await });
             }
             Offer::Waits => {}
             Offer::Full(copy) => leave_out(&copy, Unmirrored::Full),
@@ -163,6 +165,7 @@ impl Sender {
     async fn run(&self, mut copy: Box<MirrorCopy>) {
         loop {
             let (state, bounds) = (Arc::clone(copy.held.of()), copy.mirror.bounds());
+            step!("mirror");
             self.settle(&copy).await;
             drop(copy);
             let Some(next) = self.next(&state, bounds) else { return };

@@ -169,7 +169,8 @@ impl<R: Record> Recorder<R> {
         let (queue, entries) = sync_channel(ENTRIES_MAX);
         let recorder = Arc::clone(self);
         let name = self.name.to_owned();
-        match std::thread::Builder::new().name(name).spawn(move || recorder.write(&entries)) {
+        let builder = std::thread::Builder::new().name(name);
+        match crate::worker::tasks::thread(builder, move || recorder.write(&entries)) {
             Ok(handle) => {
                 *thread = Writer::Runs(handle);
                 // It is empty: there was no thread.

@@ -30,6 +30,9 @@ use crate::dispatch::worker::{Mail, Worker};
 use crate::frontend::accounts;
 use crate::frontend::hidden;
 use crate::frontend::watch;
+use crate::run::recovery;
+use crate::worker::steps::step;
+use crate::worker::wreckage;
 
 /// How often the deadlines of waiting clients are looked at.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -39,14 +42,15 @@ pub(crate) const SLOW_TICKS: u32 = 10;
 
 /// Runs a worker until it is told to abort, or until all its clients are gone after it was told to stop.
 pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver<Mail>) {
-    tokio::task::spawn_local(checks::run(Rc::clone(&worker.checks)));
+    crate::worker::tasks::vital(checks::run(Rc::clone(&worker.checks)));
     if worker.index == 0 {
         let all = || worker.shared.cluster.servers.all().map(|server| server.id);
         worker.checks.begin(&all().collect::<Vec<_>>());
         watch::begin(&worker, all());
     }
-    tokio::task::spawn_local(ahead::run(Rc::clone(&worker)));
-    tokio::task::spawn_local(cut_out::run(Rc::clone(&worker)));
+    crate::worker::tasks::vital(recovery::run(Rc::clone(&worker)));
+    crate::worker::tasks::vital(ahead::run(Rc::clone(&worker)));
+    crate::worker::tasks::vital(cut_out::run(Rc::clone(&worker)));
     // What it opens is open from the beginning.
     crate::worker::turns::look();
     let mut ticks = tokio::time::interval(TICK);
@@ -130,7 +134,8 @@ pub(crate) fn open_mail(worker: &Rc<Worker>, mail: Mail) {
         Mail::Resume(client) => {
             let client = worker.clients.borrow().get(&client).cloned();
             if let Some(client) = client {
-                resume::resume(worker, &client);
+                let backend = client.backend().map(|backend| backend.id);
+                wreckage::contain(client.id, backend, || resume::resume(worker, &client));
             }
         }
         Mail::Killed(answer) => kill_orders::answered(worker, &answer),
@@ -163,6 +168,7 @@ fn hear(worker: &Rc<Worker>, news: News) {
 
 /// Looks at what has an age; at all of it if `all` is true.
 pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
+    step!("tick");
     crate::worker::clock::tick();
     rights::look(worker);
     queue_timeout::expire(worker);

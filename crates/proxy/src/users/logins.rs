@@ -185,7 +185,7 @@ impl Logins {
         };
         pace.is_awaited.set(true);
         let logins = Rc::clone(self);
-        tokio::task::spawn_local(async move {
+        crate::worker::tasks::vital(async move {
             tokio::time::sleep(wait).await;
             crate::worker::clock::tick();
             if let Some(pace) = &logins.pace {

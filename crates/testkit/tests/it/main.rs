@@ -55,6 +55,7 @@ mod outside;
 mod own_writes;
 mod package;
 mod pages;
+mod panics;
 mod parking;
 mod placement;
 mod reload;

@@ -33,9 +33,10 @@ impl ConsoleSession {
             Command::Nothing => packets.put_ok(),
             Command::Query(query) => {
                 let session = self.session();
-                packets.put_answer(
-                    &catalog::answer(&self.outside, &session, self.rights, &query).await?,
-                );
+                let (outside, rights) = (&self.outside, self.rights);
+                let queries = &outside.queries;
+                let answer = catalog::answer(outside, &session, rights, query, queries).await?;
+                packets.put_answer(&answer);
             }
             Command::Help(about) => {
                 let found = help(about.as_deref());

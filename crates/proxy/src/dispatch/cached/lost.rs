@@ -42,7 +42,7 @@ pub(super) fn await_end(
     let started = worker.shared.cluster.server(server).facts.started();
     let lost = Lost { server, name, thread, at: crate::worker::clock::now(), started };
     let worker = Rc::clone(worker);
-    tokio::task::spawn_local(async move {
+    crate::worker::tasks::vital(async move {
         let mut was_asleep = false;
         while lost.elapsed() < UNTOLD && !lost.is_replaced(&worker) {
             tokio::time::sleep(LOOK).await;

@@ -56,7 +56,7 @@ pub(crate) fn delay(
     let (shared, index, waiting) =
         (Arc::clone(&worker.shared), worker.index, Rc::downgrade(client));
     ruled.wait = number;
-    ruled.timer = Some(Timer(tokio::task::spawn_local(async move {
+    ruled.timer = Some(Timer(crate::worker::tasks::vital(async move {
         tokio::time::sleep(delay).await;
         if let Some(client) = waiting.upgrade().filter(|client| waits_with(client, number)) {
             shared.mail(index, Mail::Resume(client.id));
@@ -112,7 +112,7 @@ pub(crate) fn enter_rooms(
 /// When so much time is over, looks whether the command still waits.
 fn lose_patience(worker: &Rc<Worker>, client: &Rc<Client>, number: u64, within: Duration) -> Timer {
     let (shared, index, id) = (Arc::clone(&worker.shared), worker.index, client.id);
-    Timer(tokio::task::spawn_local(async move {
+    Timer(crate::worker::tasks::vital(async move {
         tokio::time::sleep(within).await;
         shared.have_done(index, move |worker| see_patience(worker, id, number));
     }))
@@ -158,7 +158,7 @@ fn see_patience(worker: &Rc<Worker>, id: u32, number: u64) {
 fn expire(worker: &Rc<Worker>, client: &Rc<Client>, number: u64, rule: &str) -> Option<Timer> {
     let most = worker.plan().limits.wait?;
     let (worker, client, rule) = (Rc::clone(worker), Rc::downgrade(client), rule.to_owned());
-    Some(Timer(tokio::task::spawn_local(async move {
+    Some(Timer(crate::worker::tasks::vital(async move {
         tokio::time::sleep(most).await;
         let client = client.upgrade().filter(|client| waits_with(client, number));
         let Some(client) = client else { return };
