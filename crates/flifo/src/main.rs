@@ -62,8 +62,22 @@ fn run(arguments: Run) -> u8 {
             return UNAVAILABLE;
         }
     };
-    let before = match std::env::var_os(keeper::SUCCEEDS) {
-        Some(_) => match predecessor() {
+    let Run { config, listen, server, workers, allow_privileged_user } = arguments;
+    let overrides = Overrides { listen, server, workers, allow_privileged_user };
+    let source = config::Instructions { file: config, overrides };
+    let loaded = source.load();
+    let succeeds = std::env::var_os(keeper::SUCCEEDS).is_some();
+    let mut keeper = None;
+    if let Ok((plan, _)) = &loaded
+        && let Err(error) = begin_as_user(plan, succeeds, &mut keeper)
+    {
+        complain(error);
+        return UNAVAILABLE;
+    }
+    let before = match succeeds {
+        // As root it hears nothing of a process that a stranger may have taken over.
+        true if loaded.is_err() && sys::process::is_root() => Before::Nothing,
+        true => match predecessor() {
             Ok(predecessor) => Before::Flifo(predecessor),
             // It was killed before it has said anything. If it lives nevertheless, its addresses are in use.
             Err(SuccessionError::Ended | SuccessionError::Io(_)) => {
@@ -75,12 +89,9 @@ fn run(arguments: Run) -> u8 {
                 return UNAVAILABLE;
             }
         },
-        None => Before::Nothing,
+        false => Before::Nothing,
     };
-    let Run { config, listen, server, workers, allow_privileged_user } = arguments;
-    let overrides = Overrides { listen, server, workers, allow_privileged_user };
-    let source = config::Instructions { file: config, overrides };
-    let (plan, warnings) = match source.load() {
+    let (plan, warnings) = match loaded {
         Ok(loaded) => loaded,
         Err(problems) => {
             problems.iter().for_each(complain);
@@ -104,7 +115,8 @@ fn run(arguments: Run) -> u8 {
         return UNAVAILABLE;
     }
     // Before anything is given up that it needs.
-    let relations = Relations { supervisor, keeper: start_keeper(), before };
+    let keeper = keeper.unwrap_or_else(start_keeper);
+    let relations = Relations { supervisor, keeper, before };
     match proxy::run(plan, source, address.as_ref(), &log, relations) {
         Ok(()) => OK,
         Err(error) => {
@@ -113,6 +125,24 @@ fn run(arguments: Run) -> u8 {
             code
         }
     }
+}
+
+/// Root makes files as the user that it becomes. One that takes over becomes that user before it hears of the Flifo before
+/// it, which an intruder may have taken over; what it needs root for, it starts first.
+fn begin_as_user(
+    plan: &Plan,
+    succeeds: bool,
+    keeper: &mut Option<Result<Arc<Keeper>, String>>,
+) -> Result<(), proxy::RunError> {
+    let Some(user) = plan.hardening.run_as.as_deref().filter(|_| sys::process::is_root()) else {
+        return Ok(());
+    };
+    sys::later_user::announce(user).map_err(proxy::RunError::from_user)?;
+    if succeeds {
+        *keeper = Some(start_keeper());
+        proxy::become_user(plan)?;
+    }
+    Ok(())
 }
 
 /// The Flifo that this one takes over from: its keeper has started this process.

@@ -37,4 +37,4 @@ pub use frontend::succession::{Predecessor, SuccessionError};
 pub use frontend::watch::rights_tables;
 pub use records::RecordError;
 pub use run::logs;
-pub use run::{Before, Relations, RunError, run};
+pub use run::{Before, Relations, RunError, become_user, run};

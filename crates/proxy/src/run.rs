@@ -17,6 +17,7 @@ use std::{io, thread};
 use backend::tls::TlsError;
 use engine::descriptors::Descriptors;
 use sys::keeper::Keeper;
+use sys::process::BecomeError;
 use sys::supervisor::Supervisor;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime, Runtime};
 use tokio::sync::mpsc;
@@ -70,6 +71,11 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// The user of `hardening.run_as` cannot be had.
+    pub const fn from_user(error: BecomeError) -> Self {
+        Self::Hardening(HardeningError::RunAs(error))
+    }
+
     /// Whether Flifo is at fault, rather than the machine or the configuration.
     pub const fn is_ours(&self) -> bool {
         matches!(self, Self::Panicked)
@@ -108,6 +114,11 @@ impl Before {
             Self::Killed => listener::bind_behind,
         }
     }
+}
+
+/// Becomes the user of `hardening.run_as`, if root has started this process, before it hears of another Flifo.
+pub fn become_user(plan: &Plan) -> Result<(), RunError> {
+    Ok(hardening::become_user(plan, placement::policy(plan))?)
 }
 
 /// Runs the proxy in front of the server at `address`, or of those that the plan lists, until a signal ends it. SIGHUP

@@ -4,13 +4,17 @@
 //! starts before it gives anything up: the same program, in a mode that does one thing. Asked by its socket, it starts
 //! one program with the arguments that it was started with, which gets a file as its standard input. It ends when the
 //! process that it was started by does. It is asked for nothing else, and takes no other argument: an intruder in the
-//! process beside it can start the program that runs there already, as it was started.
+//! process beside it can start the program that runs there already, as it was started, [`AT_ONCE_MAX`] times at once. That
+//! program trusts what it gets no more than this one does: it gives up root before it reads of it.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -22,6 +26,9 @@ pub struct Keeper(Passage);
 
 /// Set in the environment of a process that a keeper has started: its standard input leads to the one before it.
 pub const SUCCEEDS: &str = "FLIFO_SUCCEEDS";
+
+/// So many that it has started live at once: the one that takes over, and those before that could not.
+const AT_ONCE_MAX: usize = 4;
 
 /// Starting a program is a matter of milliseconds; on a machine that is very busy, of seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,10 +63,16 @@ pub fn keep(program: &Path, arguments: &[OsString]) -> io::Result<()> {
     // Only a name for people.
     let _ = rustix::thread::set_name(c"flifo-keeper");
     let own = Passage::of(io::stdin().as_fd().try_clone_to_owned()?);
+    let living = Arc::new(AtomicUsize::new(0));
     while let Some(Delivery { files, .. }) = own.receive()? {
-        let answer = match files.into_iter().next() {
-            Some(input) => start(program, arguments, input),
-            None => Err(io::Error::other("there is nothing to start it with")),
+        let answer = match files.into_iter().next().map(UnixStream::from) {
+            Some(_) if living.load(SeqCst) >= AT_ONCE_MAX => {
+                Err(io::Error::other(format!("{AT_ONCE_MAX} that it has started have not ended")))
+            }
+            Some(input) if input.peer_addr().is_ok() => {
+                start(program, arguments, input.into(), &living)
+            }
+            _ => Err(io::Error::other("there is no socket to start it with")),
         };
         let answer = answer.map_or_else(
             |error| format!("{} cannot be started: {error}", program.display()),
@@ -70,7 +83,12 @@ pub fn keep(program: &Path, arguments: &[OsString]) -> io::Result<()> {
     Ok(())
 }
 
-fn start(program: &Path, arguments: &[OsString], input: OwnedFd) -> io::Result<u32> {
+fn start(
+    program: &Path,
+    arguments: &[OsString],
+    input: OwnedFd,
+    living: &Arc<AtomicUsize>,
+) -> io::Result<u32> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::from(input)).env(SUCCEEDS, "1");
     // They were meant for the process before; what a supervisor wants to be told stays.
@@ -79,8 +97,14 @@ fn start(program: &Path, arguments: &[OsString], input: OwnedFd) -> io::Result<u
     }
     let mut child = command.spawn()?;
     let pid = child.id();
+    living.fetch_add(1, SeqCst);
+    let living = Arc::clone(living);
     // One that ends at once must not stay as a zombie.
-    thread::spawn(move || child.wait());
+    thread::spawn(move || {
+        let ended = child.wait();
+        living.fetch_sub(1, SeqCst);
+        ended
+    });
     Ok(pid)
 }
 

@@ -13,6 +13,7 @@ pub mod identity;
 pub mod io_uring;
 pub mod keeper;
 pub mod kernel;
+pub mod later_user;
 pub mod local_time;
 pub mod machine;
 pub mod network;

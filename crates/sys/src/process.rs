@@ -5,7 +5,6 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::path::Path;
 
 use rustix::process::{Resource, geteuid, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
@@ -105,13 +104,6 @@ fn numbers(name: &CStr) -> Option<(u32, u32)> {
     // SAFETY: `found` is not null, so `entry` has been filled.
     let entry = unsafe { entry.assume_init_ref() };
     Some((entry.pw_uid, entry.pw_gid))
-}
-
-/// Gives a file to the user that this process becomes afterwards, as [`become_user`] will. Only root can.
-pub fn give_to(path: &Path, user: &str) -> Result<(), BecomeError> {
-    let (uid, gid) = numbers_of(user).ok_or_else(|| BecomeError::Unknown(user.to_owned()))?;
-    std::os::unix::fs::chown(path, Some(uid), Some(gid))?;
-    Ok(())
 }
 
 /// The user that this process acts as: its number, and its name if the machine has one for it.

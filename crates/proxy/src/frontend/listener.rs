@@ -136,7 +136,16 @@ fn bind_tcp(address: SocketAddr, backlog: u32) -> io::Result<std::net::TcpListen
     Ok(socket.into())
 }
 
+/// As the user that root becomes, if it does: another process of that user's may have put links there.
 fn bind_unix(
+    path: &Path,
+    backlog: u32,
+    audience: Audience,
+) -> io::Result<std::os::unix::net::UnixListener> {
+    sys::later_user::make(path, || bind_path(path, backlog, audience))
+}
+
+fn bind_path(
     path: &Path,
     backlog: u32,
     audience: Audience,

@@ -145,7 +145,9 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
 fn open(path: &Path) -> io::Result<File> {
     // A pipe without a reader, or one whose reader is slow, is not waited for.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    OpenOptions::new().create(true).append(true).mode(MODE).custom_flags(flags).open(path)
+    sys::later_user::make(path, || {
+        OpenOptions::new().create(true).append(true).mode(MODE).custom_flags(flags).open(path)
+    })
 }
 
 #[cfg(test)]

@@ -39,13 +39,7 @@ pub(crate) fn harden<'a>(
     servers: impl Iterator<Item = &'a Address> + Clone,
 ) -> Result<(), HardeningError> {
     let acts = placement::acts(policy);
-    if let Some(user) = &plan.hardening.run_as
-        && process::is_root()
-    {
-        hand_files_to(user, plan)?;
-        process::become_user(user, if acts { Keep::Scheduling } else { Keep::Nothing })?;
-        tracing::info!(user, "Flifo acts as this user now");
-    }
+    become_user(plan, policy)?;
     refuse_privileged_user(plan, servers)?;
     if plan.hardening.core_dumps == Permission::Refused {
         sandbox::forbid_core_dumps().map_err(HardeningError::CoreDumps)?;
@@ -66,18 +60,15 @@ pub(crate) fn harden<'a>(
     Ok(())
 }
 
-/// Gives the new user what root has made and it must write: the logs, Unix sockets, the folder of the placement's
-/// journal.
-fn hand_files_to(user: &str, plan: &Plan) -> Result<(), BecomeError> {
-    let listeners = plan.listen.iter().chain(&plan.console.listen).chain(&plan.http.listen);
-    let sockets = listeners.filter_map(|listen| match listen {
-        Listen::Unix(path) => Some(path.clone()),
-        Listen::Tcp(_) => None,
-    });
-    let logs = plan.logs.files().map(|(_, file)| file.to_owned());
-    for path in sockets.chain(logs).filter(|path| path.exists()) {
-        process::give_to(&path, user)?;
-    }
+/// Becomes the user that the plan names, if root has started this process. What was made before belongs to that user
+/// already ([`sys::later_user`]).
+pub(crate) fn become_user(plan: &Plan, policy: Policy) -> Result<(), HardeningError> {
+    let Some(user) = plan.hardening.run_as.as_ref().filter(|_| process::is_root()) else {
+        return Ok(());
+    };
+    let keep = if placement::acts(policy) { Keep::Scheduling } else { Keep::Nothing };
+    process::become_user(user, keep)?;
+    tracing::info!(user, "Flifo acts as this user now");
     Ok(())
 }
 
