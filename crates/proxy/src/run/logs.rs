@@ -3,8 +3,9 @@
 //! Owns how it is said and where to; what is said is each module's own. Invariants: a log that
 //! cannot be written to, because its reader has gone or its disk is full, never stops the proxy; a
 //! line goes to the file before or to the one after a change, and is never lost between them; lines of one kind are
-//! bounded ([`repeats`]).
+//! bounded ([`repeats`]); what is said is one line, whatever a stranger has written in it ([`plain`](mod@plain)).
 
+mod plain;
 mod repeats;
 
 use std::fs::{File, OpenOptions};
@@ -19,6 +20,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, registry, reload};
 
+use self::plain::plain;
 use self::repeats::{Bounded, Repeats};
 use crate::config::{LogFormat, LogLevel, Logs};
 
@@ -126,7 +128,8 @@ impl LogFile {
 }
 
 fn open(path: &Path) -> Result<File, LogError> {
-    let opened = OpenOptions::new().create(true).append(true).open(path);
+    let append = || OpenOptions::new().create(true).append(true).open(path);
+    let opened = sys::later_user::make(path, append);
     opened.map_err(|error| LogError { path: path.to_owned(), error })
 }
 
@@ -192,7 +195,8 @@ impl<'a> MakeWriter<'a> for Sink {
 }
 
 impl Write for Line<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, written: &[u8]) -> io::Result<usize> {
+        let bytes = &*plain(written);
         // What cannot be written is lost: there is no other place to tell it.
         let _ = match self.0 {
             Sink::StandardError => io::stderr().write_all(bytes),
@@ -201,7 +205,7 @@ impl Write for Line<'_> {
                 (&*file).write_all(bytes)
             }
         };
-        Ok(bytes.len())
+        Ok(written.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -252,6 +256,7 @@ mod tests {
         let lines = check(&logs(LogLevel::Debug, LogFormat::Text));
         let all = lines.join("\n");
         assert!(all.contains("ERROR cannot listen port=6033"), "{all}");
+        assert!(all.contains("INFO two\\nlines"), "one line each: {all}");
         assert!(all.contains("DEBUG details") && !all.contains('\x1b'), "{all}");
         assert_eq!(check(&logs(LogLevel::Error, LogFormat::Text)).len(), 1);
     }
