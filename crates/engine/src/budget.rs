@@ -43,6 +43,12 @@ impl Allowance {
         }
     }
 
+    /// What texts of prepared statements may take of each of so many workers, in bytes.
+    pub fn texts(&self, workers: usize) -> usize {
+        let share = self.memory.unwrap_or(TEXTS_OF) / 16 / workers.max(1) as u64;
+        usize::try_from(share).unwrap_or(usize::MAX).clamp(TEXTS_LEAST, TEXTS_MOST)
+    }
+
     /// How many clients have room in the memory beside so many workers, if it is limited: at rest, and a fair part of
     /// them with a statement.
     pub fn clients(&self, workers: usize) -> Option<u64> {
@@ -52,6 +58,11 @@ impl Allowance {
         Some(self.memory?.saturating_sub(taken) / CLIENT)
     }
 }
+
+/// Memory without a limit counts as much, as far as texts are concerned; and what they have at least and at most.
+const TEXTS_OF: u64 = 1 << 30;
+const TEXTS_LEAST: usize = 2 << 20;
+const TEXTS_MOST: usize = 64 << 20;
 
 /// Four workers feed more statements than the servers that we know can run.
 const WORKERS_MAX: usize = 4;

@@ -3,6 +3,7 @@
 //! Clients of one application prepare the same texts. They share one [`Source`] of each, and what their backends have
 //! prepared is found by it without a look at the text.
 
+use std::cell::{Cell, OnceCell};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::rc::{Rc, Weak};
 use std::sync::OnceLock;
@@ -33,7 +34,25 @@ pub struct Source {
     pub notes: FormNotes,
     /// It is looked for with each execute. A hash that clients cannot foresee.
     hash: u64,
+    /// What it takes of what all sources may take, from when it is in use.
+    charge: OnceCell<Charge>,
 }
+
+/// Bytes that are given back when it is dropped.
+#[derive(Debug)]
+struct Charge {
+    of: Rc<Cell<usize>>,
+    bytes: usize,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.of.update(|all| all - self.bytes);
+    }
+}
+
+/// What a source takes beside its texts.
+const OVERHEAD: usize = 512;
 
 impl Source {
     /// The same, of which clients have written another text.
@@ -60,6 +79,7 @@ impl Source {
             original: None,
             notes: FormNotes::default(),
             hash,
+            charge: OnceCell::new(),
         }
     }
 }
@@ -128,6 +148,8 @@ pub struct Sources {
     known: NumberMap<u64, Weak<Source>>,
     /// With so many of them, those that are gone are cleared away.
     room: usize,
+    /// What those that are in use take.
+    bytes: Rc<Cell<usize>>,
 }
 
 /// Fewer are not worth a look.
@@ -142,12 +164,34 @@ impl Sources {
         self.share(Rc::new(Source { original: source.original.clone(), ..new }))
     }
 
+    /// Whether a client whose own statements keep `own` bytes may prepare so many more. All sources together take at
+    /// most `max` bytes; beyond that, each of so many clients still has its equal part of them, so one client cannot
+    /// take what the others need.
+    pub fn has_room(&self, max: usize, clients: usize, own: usize, more: usize) -> bool {
+        self.bytes.get().saturating_add(more) <= max
+            || own.saturating_add(more) <= max / clients.max(1)
+    }
+
+    fn charge(&self, source: &Source) {
+        let bytes =
+            OVERHEAD + source.text.len() + source.original.as_ref().map_or(0, |it| it.len());
+        source.charge.get_or_init(|| {
+            self.bytes.update(|all| all + bytes);
+            Charge { of: Rc::clone(&self.bytes), bytes }
+        });
+    }
+
     /// The source in use that is equal to this one; if there is none, this one from now on.
     pub fn share(&mut self, source: Rc<Source>) -> Rc<Source> {
         if let Some(known) = self.known.get(&source.hash).and_then(Weak::upgrade) {
             // Another mode of the same text is rare enough to be kept apart.
-            return if known == source { known } else { source };
+            if known == source {
+                return known;
+            }
+            self.charge(&source);
+            return source;
         }
+        self.charge(&source);
         if self.known.len() >= self.room {
             self.known.retain(|_, known| known.strong_count() > 0);
             self.room = ROOM_MIN.max(2 * self.known.len());
@@ -197,6 +241,25 @@ mod tests {
         drop(one);
         let again = source(Some("x"), "a", &plain);
         assert!(Rc::ptr_eq(&sources.share(Rc::clone(&again)), &again));
+    }
+
+    #[test]
+    fn all_texts_together_are_bounded_and_each_client_has_its_part() {
+        let (mut sources, plain) = (Sources::default(), Rc::default());
+        let text = "x".repeat(1000);
+        let one = sources.share(source(None, &text, &plain));
+        let same = sources.share(source(None, &text, &plain));
+        let other = sources.share(source(Some("y"), &text, &plain));
+        assert_eq!(sources.bytes.get(), 2 * (1000 + OVERHEAD), "the same counts once");
+        let max = 4000;
+        assert!(sources.has_room(max, 10, 1000, 900) && !sources.has_room(max, 10, 1000, 1000));
+        // One that has next to nothing has its part in any case.
+        assert!(sources.has_room(max, 10, 0, 400) || sources.bytes.get() + 400 <= max);
+        assert!(!sources.has_room(0, 0, 0, 1) && sources.has_room(usize::MAX, 1, 0, usize::MAX));
+        drop((one, other));
+        assert_eq!(sources.bytes.get(), 1000 + OVERHEAD);
+        drop(same);
+        assert_eq!(sources.bytes.get(), 0);
     }
 
     #[test]

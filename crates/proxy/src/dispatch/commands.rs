@@ -20,6 +20,7 @@ use wire::frame::HEADER;
 use wire::statement::{self};
 use wire::text::Text;
 
+use crate::config::allowance;
 use crate::dispatch::admit;
 use crate::dispatch::alone;
 use crate::dispatch::answer;
@@ -314,6 +315,22 @@ fn pooled(
     }
 }
 
+/// Whether the prepared texts of all clients leave room for one more of this length.
+fn has_room_of_all(worker: &Worker, client: &Client, more: usize) -> bool {
+    let max = allowance().texts(worker.shared.worker_count());
+    let own = client.session.borrow().statements.bytes();
+    worker.sources.borrow().has_room(max, worker.clients.borrow().len(), own, more)
+}
+
+fn refuse_text(worker: &Rc<Worker>, client: &Rc<Client>, command: Box<Command>) {
+    let message = format!(
+        "Can't create more prepared statements: those of all clients of a worker have texts of {} MiB already, and this \
+         client has more than an equal part of that; close some that are not needed, or give Flifo more memory",
+        allowance().texts(worker.shared.worker_count()) >> 20
+    );
+    answer::refuse(worker, client, command, &Fault::new(Kind::TooManyStatements, message));
+}
+
 /// A query, or the text of a statement to be prepared.
 fn text(
     worker: &Rc<Worker>,
@@ -331,6 +348,9 @@ fn text(
         );
         let fault = Fault::new(Kind::TooManyStatements, message);
         return answer::refuse(worker, client, command, &fault);
+    }
+    if is_prepare && !has_room_of_all(worker, client, payload.len() - 1) {
+        return refuse_text(worker, client, command);
     }
     let text_at = query_rewrite::text_at(client, Some(opcode), packet);
     let (Some(text_at), false) = (text_at, client.input.is_part()) else {
