@@ -63,10 +63,45 @@ fn sandboxed(folder: &Path) {
                 None,
             );
             assert!(raw.is_err());
+            assert!(netlink(None).is_err());
+            assert!(netlink(Some(rustix::net::netlink::SOCK_DIAG)).is_ok(), "placement asks by it");
+            for spaces in [libc::CLONE_NEWUSER, libc::CLONE_NEWUSER | libc::CLONE_NEWNET] {
+                assert!(clone(libc::SYS_clone, spaces).is_err(), "{spaces:x}");
+                assert!(clone(libc::SYS_clone3, spaces).is_err(), "{spaces:x}");
+            }
         }
     });
     tried.join().expect("all of it held");
     println!("sandbox held");
+}
+
+/// A routing socket where no protocol is named.
+fn netlink(protocol: Option<rustix::net::Protocol>) -> rustix::io::Result<std::os::fd::OwnedFd> {
+    let (family, kind) = (rustix::net::AddressFamily::NETLINK, rustix::net::SocketType::RAW);
+    rustix::net::socket(family, kind, protocol)
+}
+
+/// Makes a process in other name spaces, which ends at once.
+fn clone(call: libc::c_long, spaces: libc::c_int) -> std::io::Result<()> {
+    let flags = libc::c_long::from(spaces | libc::SIGCHLD);
+    // The flags, and zeros: as clone3 has it.
+    let mut asked = [0_u64; 11];
+    (asked[0], asked[4]) =
+        (u64::from(spaces.cast_unsigned()), u64::from(libc::SIGCHLD.cast_unsigned()));
+    // SAFETY: without a stack the child has a copy of this one, and does nothing but end; `asked` lives, and has the length
+    // that is told.
+    let made = unsafe {
+        match call {
+            libc::SYS_clone3 => libc::syscall(call, asked.as_ptr(), size_of_val(&asked)),
+            _ => libc::syscall(call, flags, 0, 0, 0, 0),
+        }
+    };
+    match made {
+        // SAFETY: it ends without running anything of this program's.
+        0 => unsafe { libc::_exit(0) },
+        1.. => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 #[test]

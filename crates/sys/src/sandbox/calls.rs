@@ -1,7 +1,7 @@
 //! The kernel calls that a proxy makes, as a seccomp filter.
 //!
 //! Invariants: no call of the list starts a program, changes the user, mounts, traces, loads code into the kernel, or
-//! opens a socket of another family than those in [`FAMILIES`].
+//! makes a name space, or opens a socket of another family than those in [`FAMILIES`].
 
 use seccompiler::{
     BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
@@ -13,9 +13,16 @@ pub(super) fn filter() -> Result<Option<BpfProgram>, Error> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(None) };
     let mut rules: std::collections::BTreeMap<i64, Vec<SeccompRule>> =
         CALLS.iter().chain(OLD_CALLS).map(|call| (*call, Vec::new())).collect();
-    rules.insert(libc::SYS_socket, equal(0, FAMILIES)?);
+    let mut sockets = equal(0, FAMILIES)?;
+    sockets.push(SeccompRule::new(vec![
+        is(0, libc::AF_NETLINK)?,
+        // Which process a socket leads to; see `crate::peers`.
+        is(2, libc::NETLINK_SOCK_DIAG)?,
+    ])?);
+    rules.insert(libc::SYS_socket, sockets);
     rules.insert(libc::SYS_socketpair, equal(0, &[libc::AF_UNIX])?);
     rules.insert(libc::SYS_prctl, equal(0, PRCTLS)?);
+    rules.insert(libc::SYS_clone, without(0, NAMESPACES)?);
     let denied = SeccompAction::Errno(libc::ENOSYS as u32);
     let filter = SeccompFilter::new(rules, denied, SeccompAction::Allow, arch)?;
     Ok(Some(filter.try_into()?))
@@ -23,17 +30,34 @@ pub(super) fn filter() -> Result<Option<BpfProgram>, Error> {
 
 /// Rules that let a call pass if this argument has one of these values.
 fn equal(argument: u8, values: &[i32]) -> Result<Vec<SeccompRule>, Error> {
-    let rule = |value: &i32| {
-        let value = u64::from(value.cast_unsigned());
-        let op = SeccompCmpOp::Eq;
-        let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value)?;
-        Ok(SeccompRule::new(vec![condition])?)
-    };
-    values.iter().map(rule).collect()
+    values.iter().map(|value| Ok(SeccompRule::new(vec![is(argument, *value)?])?)).collect()
 }
 
-/// Families of sockets. A name is resolved with the help of one of the kernel's routing sockets.
-const FAMILIES: &[i32] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+fn is(argument: u8, value: i32) -> Result<SeccompCondition, Error> {
+    let value = u64::from(value.cast_unsigned());
+    Ok(SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?)
+}
+
+/// Rules that let a call pass if this argument has none of these bits.
+fn without(argument: u8, bits: i32) -> Result<Vec<SeccompRule>, Error> {
+    let op = SeccompCmpOp::MaskedEq(u64::from(bits.cast_unsigned()));
+    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, 0)?;
+    Ok(vec![SeccompRule::new(vec![condition])?])
+}
+
+/// Families of sockets that may do all. The C library resolves names without the kernel's routing sockets where it gets
+/// none.
+const FAMILIES: &[i32] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+
+/// A process that makes a name space for users has all of root's rights in it, over much of the kernel. A thread needs
+/// none.
+const NAMESPACES: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
 
 const PRCTLS: &[i32] = &[
     libc::PR_SET_NAME,
@@ -137,9 +161,7 @@ const CALLS: &[i64] = &[
     libc::SYS_munlock,
     libc::SYS_membarrier,
     libc::SYS_mincore,
-    // Threads. What a clone makes is subject to the same filter.
-    libc::SYS_clone,
-    libc::SYS_clone3,
+    // Threads; see `NAMESPACES`. What a clone3 makes cannot be looked at: without it, the C library takes clone.
     libc::SYS_set_robust_list,
     libc::SYS_get_robust_list,
     libc::SYS_set_tid_address,
