@@ -67,6 +67,9 @@ pub(crate) struct Extent {
     /// Clients ask the same again and again while it is written in every way, and Flifo keeps replies.
     #[arg(long, conflicts_with_all = ["upgrades", "rules", "templates", "share_reads"])]
     cache: bool,
+    /// Clients leave diagnostics of every kind, and rest while one of them asks: none may keep a backend for them.
+    #[arg(long, conflicts_with_all = ["rules", "templates", "share_reads", "cache"])]
+    diagnostics: bool,
     /// Compares two direct runs: shows whether the programs themselves can be repeated.
     #[arg(long)]
     direct: bool,
@@ -238,6 +241,7 @@ fn series<B: Between + Send>(
                 asks: match extent {
                     Extent { share_reads: true, .. } => Asks::AtOnce,
                     Extent { cache: true, .. } => Asks::Again,
+                    Extent { diagnostics: true, .. } => Asks::Loudly,
                     _ => Asks::Apart,
                 },
             },

@@ -2,7 +2,9 @@
 //! them.
 //!
 //! The backend is asked before it is taken. The rows are as the server has sent them; another backend sends what stands
-//! around them. Of how many there are, another backend can be told. Invariant: what is kept of one session is bounded.
+//! around them. Of how many there are, another backend can be told. Invariants: what is kept of one session is bounded, as
+//! a server bounds it: the first messages stand here, the others are counted; and of many messages as of few, no backend
+//! need be kept.
 
 mod get;
 
@@ -12,10 +14,13 @@ use wire::lex::Token;
 use wire::rows::Row;
 use wire::text::Text;
 
-/// Bytes of messages that one session may keep.
-pub const BYTES_MAX: usize = 16 << 10;
+/// Bytes of messages that one session may keep: as many as MariaDB keeps by default, each as long as it makes them.
+pub const BYTES_MAX: usize = 64 << 10;
 
-/// Another backend is told so many warnings at most.
+/// Bytes of an error's text that no backend is asked for.
+const TEXT_MAX: usize = 8 << 10;
+
+/// Another backend is told so many messages at most.
 const COUNT_MAX: u64 = u16::MAX as u64;
 
 /// Whose messages they are.
@@ -26,11 +31,15 @@ pub enum Server {
 }
 
 impl Server {
-    /// Another backend is told so many errors at most: one by a statement. MySQL has commands that add one more and
-    /// clear nothing.
+    pub const fn of(is_mysql: bool) -> Self {
+        if is_mysql { Self::MySql } else { Self::MariaDb }
+    }
+
+    /// Another backend is told so many errors at most. MySQL is told one by a statement, and each of the others by a
+    /// command of its own, which adds one and clears nothing.
     const fn errors_max(self) -> u64 {
         match self {
-            Self::MariaDb => 1,
+            Self::MariaDb => COUNT_MAX,
             Self::MySql => 32,
         }
     }
@@ -67,7 +76,7 @@ impl Message {
     }
 
     fn new<const N: usize>(level: [u8; N], code: u16, state: Option<[u8; 5]>, text: &[u8]) -> Self {
-        let text = text.get(..text.len().min(BYTES_MAX / 2)).unwrap_or_default().into();
+        let text = text.get(..text.len().min(TEXT_MAX)).unwrap_or_default().into();
         Self { level: level.into(), code: code.into(), text, state: state.map(|state| (state, 0)) }
     }
 
@@ -84,8 +93,10 @@ impl Message {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedDiagnostics {
+    /// The first ones.
     messages: Vec<Message>,
-    /// How many there have been, of which the server may have kept less.
+    /// How many there have been, of which the server may have kept less, and those that are kept here are fewer still
+    /// where they are long.
     warnings: u64,
     errors: u64,
     /// The character set of their texts.
@@ -96,12 +107,13 @@ pub struct SavedDiagnostics {
 /// Asks for the numbers that [`SavedDiagnostics::read`] wants, and for the rows found, which asking changes.
 pub const NUMBERS: &str = "SELECT FOUND_ROWS(), @@warning_count, @@error_count, ROW_COUNT()";
 
-pub const MESSAGES: &str = "SHOW WARNINGS";
+/// Asks for as many as MySQL keeps by default, however many a client may have it keep.
+pub const MESSAGES: &str = "SHOW WARNINGS LIMIT 1024";
 
 /// Asks MariaDB for what `SHOW WARNINGS` leaves out. It has to be asked last: it may fail.
 pub const STATES: &str = "BEGIN NOT ATOMIC \
     DECLARE n, i, r INT DEFAULT 0; DECLARE s CHAR(5); DECLARE a TEXT DEFAULT ''; \
-    GET DIAGNOSTICS n = NUMBER; \
+    GET DIAGNOSTICS n = NUMBER; SET n = LEAST(n, 1024); \
     WHILE i < n DO \
     SET i = i + 1; \
     GET DIAGNOSTICS CONDITION i s = RETURNED_SQLSTATE, r = ROW_NUMBER; \
@@ -110,25 +122,35 @@ pub const STATES: &str = "BEGIN NOT ATOMIC \
     SELECT a; END";
 
 impl SavedDiagnostics {
-    /// What a backend has answered to [`NUMBERS`], without the rows found, and to [`MESSAGES`] and [`STATES`].
-    /// `None`: it makes no sense, there is no room for so much, or no other backend could be told of it.
+    /// What a backend has answered to [`NUMBERS`], without the rows found, and to [`MESSAGES`], of which the last rows may
+    /// be missing, and [`STATES`]. `None`: it makes no sense, or there is no room for the first message.
     pub fn read(
         (warnings, errors): (u64, u64),
         messages: &[Row],
         states: &[Row],
         charset: &[u8],
-        server: Server,
     ) -> Option<Box<Self>> {
-        let mut messages: Vec<_> = messages.iter().map(Message::read).collect::<Option<_>>()?;
+        let mut read: Vec<_> = messages.iter().map(Message::read).collect::<Option<_>>()?;
         let states = states.first().and_then(|row| row.first()?.as_deref());
-        for (message, state) in messages.iter_mut().zip(states.into_iter().flat_map(split)) {
+        for (message, state) in read.iter_mut().zip(states.into_iter().flat_map(split)) {
             message.state = read_state(state);
         }
-        let bytes: usize = messages.iter().map(Message::bytes).sum();
-        let can_be_told =
-            errors <= server.errors_max() && errors <= warnings && warnings <= COUNT_MAX;
-        let kept = Self { messages, warnings, errors, charset: charset.into() };
-        (bytes <= BYTES_MAX && can_be_told).then(|| Box::new(kept))
+        let mut kept = Self { messages: read, warnings, errors, charset: charset.into() };
+        kept.cut();
+        let has_any = messages.is_empty() || !kept.messages.is_empty();
+        (has_any && errors <= warnings).then(|| Box::new(kept))
+    }
+
+    /// Leaves the first messages, as many as there is room for.
+    fn cut(&mut self) {
+        let mut bytes = 0_usize;
+        let fits = self.messages.iter().take_while(|message| {
+            bytes = bytes.saturating_add(message.bytes());
+            bytes <= BYTES_MAX
+        });
+        let count = fits.count();
+        self.messages.truncate(count);
+        self.messages.shrink_to_fit();
     }
 
     /// An error that no server has sent.
@@ -137,8 +159,7 @@ impl SavedDiagnostics {
         Box::new(Self { messages: vec![message], warnings: 1, errors: 1, charset: charset.into() })
     }
 
-    /// Puts one message behind those that are here, which are no more than `room`. False: there is no room for it, or
-    /// no other backend could be told of it.
+    /// Puts one message behind those that are here, which are no more than `room`. False: it is in another character set.
     pub fn add(&mut self, message: Message, room: usize, charset: &[u8]) -> bool {
         let more = Self {
             warnings: 1,
@@ -149,24 +170,26 @@ impl SavedDiagnostics {
         self.join(more)
     }
 
-    /// Puts others behind these. False: there is no room for them.
+    /// Puts others behind these. False: they are in another character set.
     pub fn join(&mut self, mut others: Self) -> bool {
         if self.is_empty() {
             self.charset = others.charset;
         } else if self.charset != others.charset && !others.is_ascii() {
             return false;
         }
-        self.messages.append(&mut others.messages);
+        // Behind one that is only counted, all are.
+        if self.messages.len() as u64 == self.warnings {
+            self.messages.append(&mut others.messages);
+            self.cut();
+        }
         self.warnings = self.warnings.saturating_add(others.warnings);
         self.errors = self.errors.saturating_add(others.errors);
-        let bytes: usize = self.messages.iter().map(Message::bytes).sum();
-        bytes <= BYTES_MAX
-            && self.errors <= Server::MySql.errors_max()
-            && self.warnings <= COUNT_MAX
+        true
     }
 
-    pub const fn errors(&self) -> u64 {
-        self.errors
+    /// Whether another backend can be told how many there are.
+    pub const fn can_be_told(&self, server: Server) -> bool {
+        self.errors <= server.errors_max() && self.warnings <= COUNT_MAX
     }
 
     fn is_ascii(&self) -> bool {
@@ -208,15 +231,29 @@ impl SavedDiagnostics {
         Some(wanted.skip(shows.skip).take(shows.take).map(|it| format.row(it)).collect())
     }
 
-    /// A statement that leaves as many warnings on a backend, and one error if there are any.
-    pub fn set_up(&self) -> String {
-        // Each of these makes one, and is evaluated each time.
-        let warnings = format!("BENCHMARK({}, 'x' + 0)", self.warnings - self.errors);
-        let error = "(SELECT 1 UNION SELECT 2)";
-        match (self.warnings - self.errors, self.errors) {
+    /// A statement that leaves as many warnings and errors on a backend, or as many as it can be told: then it is only
+    /// asked whether there are any left. On MySQL it leaves one error, and [`Self::more_errors`] the others.
+    pub fn set_up(&self, server: Server) -> String {
+        let errors = self.errors.min(server.errors_max());
+        // Each evaluation makes one.
+        let warnings = (self.warnings - self.errors).min(COUNT_MAX);
+        let warnings = format!("BENCHMARK({warnings}, 'x' + 0)");
+        let error = match server {
+            Server::MariaDb if errors > 1 => format!("BENCHMARK({errors}, ~0 + 1)"),
+            _ => "(SELECT 1 UNION SELECT 2)".to_owned(),
+        };
+        match (self.warnings - self.errors, errors) {
             (_, 0) => format!("DO {warnings}"),
             (0, _) => format!("DO {error}"),
             _ => format!("DO {warnings}, {error}"),
+        }
+    }
+
+    /// How many errors a MySQL server must be told one by one, behind what [`Self::set_up`] has left.
+    pub fn more_errors(&self, server: Server) -> u64 {
+        match server {
+            Server::MariaDb => 0,
+            Server::MySql => self.errors.min(server.errors_max()).saturating_sub(1),
         }
     }
 }
@@ -334,7 +371,7 @@ mod tests {
     fn two() -> Box<SavedDiagnostics> {
         let rows = [row(&["Note", "1051", "Unknown table"]), row(&["Error", "1064", "Syntax"])];
         let states = [row(&["42S020 420001 "])];
-        SavedDiagnostics::read((2, 1), &rows, &states, b"utf8mb4", Server::MariaDb).expect("room")
+        SavedDiagnostics::read((2, 1), &rows, &states, b"utf8mb4").expect("room")
     }
 
     fn shows(text: &str) -> Option<Shows> {
@@ -373,34 +410,57 @@ mod tests {
 
     #[test]
     fn a_backend_is_told_how_many_there_are() {
-        assert_eq!(two().set_up(), "DO BENCHMARK(1, 'x' + 0), (SELECT 1 UNION SELECT 2)");
-        let error = SavedDiagnostics::error(1, *b"HY000", b"", b"");
-        assert_eq!(error.set_up(), "DO (SELECT 1 UNION SELECT 2)");
-        let many = SavedDiagnostics::read((70, 0), &[], &[], b"", Server::MariaDb).unwrap();
-        assert_eq!(many.set_up(), "DO BENCHMARK(70, 'x' + 0)");
+        let both = [Server::MariaDb, Server::MySql];
+        let counted = |warnings, errors| {
+            SavedDiagnostics::read((warnings, errors), &[], &[], b"").expect("numbers")
+        };
+        for server in both {
+            let text = "DO BENCHMARK(1, 'x' + 0), (SELECT 1 UNION SELECT 2)";
+            assert_eq!((two().set_up(server), two().more_errors(server)), (text.to_owned(), 0));
+            let error = SavedDiagnostics::error(1, *b"HY000", b"", b"");
+            assert_eq!(error.set_up(server), "DO (SELECT 1 UNION SELECT 2)");
+            assert_eq!(counted(70, 0).set_up(server), "DO BENCHMARK(70, 'x' + 0)");
+        }
+        let errors = counted(5, 3);
+        let text = "DO BENCHMARK(2, 'x' + 0), BENCHMARK(3, ~0 + 1)";
+        assert_eq!((errors.set_up(both[0]), errors.more_errors(both[0])), (text.to_owned(), 0));
+        assert_eq!(errors.more_errors(both[1]), 2);
+        // More than a backend can be told are not told.
+        for (warnings, errors, told) in
+            [(33, 33, [true, false]), (65_535, 0, [true; 2]), (65_536, 0, [false; 2])]
+        {
+            let many = counted(warnings, errors);
+            assert_eq!(both.map(|server| many.can_be_told(server)), told);
+            assert!(many.more_errors(Server::MySql) < 32 && many.set_up(both[0]).len() < 60);
+        }
     }
 
     #[test]
     fn there_is_an_end_to_what_is_kept() {
-        let long = "x".repeat(BYTES_MAX);
-        assert!(
-            SavedDiagnostics::read(
-                (1, 1),
-                &[row(&["Error", "1", &long])],
-                &[],
-                b"",
-                Server::MariaDb
-            )
-            .is_none()
-        );
-        assert!(
-            SavedDiagnostics::read((2, 2), &[], &[], b"", Server::MariaDb).is_none(),
-            "two cannot be told"
-        );
-        assert!(
-            SavedDiagnostics::read((1, 0), &[row(&["Error", "x", ""])], &[], b"", Server::MariaDb)
-                .is_none()
-        );
+        let read = |numbers, rows: &[Row]| SavedDiagnostics::read(numbers, rows, &[], b"");
+        let all = shows("SHOW WARNINGS").expect("it is");
+        let shown = |kept: &SavedDiagnostics| {
+            kept.rows(all, Format::Text, b"").expect("the same character set").len()
+        };
+        // As a server shows the first of many, and counts all.
+        let rows = vec![row(&["Error", "1", &"x".repeat(512)]); 200];
+        let mut kept = read((200, 200), &rows).expect("the first ones");
+        assert!((64..128).contains(&shown(&kept)), "what MariaDB keeps by default has room");
+        assert_eq!((kept.warnings, kept.errors), (200, 200));
+        // Nothing stands behind what was left out.
+        let before = shown(&kept);
+        assert!(kept.add(Message::error(2, *b"HY000", b""), 1000, b""));
+        assert_eq!((shown(&kept), kept.warnings), (before, 201));
+        let mut few = two();
+        (0..40).for_each(|_| assert!(few.add(Message::error(2, *b"HY000", b""), 64, b"utf8mb4")));
+        assert_eq!((few.errors, few.messages.len()), (41, 42));
+        (0..40).for_each(|_| assert!(few.add(Message::error(2, *b"HY000", b""), 64, b"utf8mb4")));
+        assert_eq!((few.errors, few.messages.len()), (81, 64));
+        // Of one that is too long, not even a part is told; of none at all, the number.
+        assert!(read((1, 1), &[row(&["Error", "1", &"x".repeat(BYTES_MAX)])]).is_none());
+        assert!(read((2, 2), &[]).is_some());
+        assert!(read((1, 0), &[row(&["Error", "x", ""])]).is_none());
+        assert!(read((1, 2), &[]).is_none(), "more errors than messages");
     }
 
     #[test]

@@ -9,7 +9,8 @@ pub enum Pin {
     SessionVariable,
     /// `SET` in a form whose effect is not reported.
     Set,
-    /// `@x` was read or written.
+    /// `@x` was read or written. An older Flifo that hands over has called it otherwise where `GET DIAGNOSTICS` did so.
+    #[serde(alias = "Diagnostics")]
     UserVariable,
     /// The server reported some change of state that it does not name.
     State,
@@ -29,8 +30,6 @@ pub enum Pin {
     FoundRows,
     /// `LAST_INSERT_ID(n)` sets what the next one reads.
     InsertId,
-    /// `GET DIAGNOSTICS`, `SIGNAL`, `RESIGNAL`.
-    Diagnostics,
     /// `CALL`: a procedure may do anything.
     Call,
     /// A function that is not built in may do anything.
@@ -60,7 +59,7 @@ pub enum Pin {
 }
 
 impl Pin {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 25] = [
         Self::SessionVariable,
         Self::Set,
         Self::UserVariable,
@@ -73,7 +72,6 @@ impl Pin {
         Self::Sequence,
         Self::FoundRows,
         Self::InsertId,
-        Self::Diagnostics,
         Self::Call,
         Self::Function,
         Self::Trigger,
@@ -126,7 +124,6 @@ impl Pin {
             Self::Sequence => "sequence",
             Self::FoundRows => "found_rows",
             Self::InsertId => "insert_id",
-            Self::Diagnostics => "diagnostics",
             Self::Call => "call",
             Self::Function => "function",
             Self::Trigger => "trigger",

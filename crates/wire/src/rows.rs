@@ -9,23 +9,39 @@ pub type Row = Vec<Option<Vec<u8>>>;
 
 /// The rows of the first result of a reply, all of whose packets are there. `None`: it has none, or is malformed.
 pub fn read(reply: &[u8]) -> Option<Vec<Row>> {
+    read_rows(reply).filter(|(_, is_whole)| *is_whole).map(|(rows, _)| rows)
+}
+
+/// The same of a reply that may be cut off: the rows that are there. `None`: not even the first one is.
+pub fn read_first(reply: &[u8]) -> Option<Vec<Row>> {
+    read_rows(reply).filter(|(rows, is_whole)| *is_whole || !rows.is_empty()).map(|(rows, _)| rows)
+}
+
+/// Rows, and whether they are all.
+fn read_rows(reply: &[u8]) -> Option<(Vec<Row>, bool)> {
     let mut packets = Packets(reply);
     let columns = usize::from(*packets.next()?.first()?);
     if columns == 0 || columns > 250 {
         return None;
     }
-    packets.by_ref().take(columns).count();
+    if packets.by_ref().take(columns).count() < columns {
+        return None;
+    }
     let mut rows = Vec::new();
-    for (at, packet) in packets.enumerate() {
+    // Behind an EOF packet at the columns there may be no other one: then there are no rows.
+    let mut is_whole = false;
+    for (at, packet) in packets.by_ref().enumerate() {
         match *packet.first()? {
             // Between columns and rows, or behind rows.
-            EOF if at == 0 && packet.len() < 6 => {}
-            EOF => return Some(rows),
-            _ => rows.push(read_row(packet, columns)?),
+            EOF if at == 0 && packet.len() < 6 => is_whole = true,
+            EOF => return Some((rows, true)),
+            _ => {
+                rows.push(read_row(packet, columns)?);
+                is_whole = false;
+            }
         }
     }
-    // The EOF packet behind the columns was the last one: there are no rows.
-    rows.is_empty().then_some(rows)
+    Some((rows, is_whole && packets.0.is_empty()))
 }
 
 /// The first two values of the first row, as far as these are numbers; takes no memory.
@@ -90,6 +106,11 @@ mod tests {
         assert_eq!(read(&reply(&[b"\x02", b"c", b"c", eof, eof])), Some(Vec::new()));
         assert_eq!(read(&reply(&[b"\x02", b"c", b"c", ok])), Some(Vec::new()));
         assert_eq!(read(&reply(&[b"\x02", b"c", b"c", a])), None, "cut off");
+        let cut = reply(&[b"\x02", b"c", b"c", eof, a, a]);
+        assert_eq!(read_first(&cut).map(|rows| rows.len()), Some(2));
+        assert_eq!(read_first(&cut[..cut.len() - 1]), row, "the last one is cut off");
+        assert_eq!(read_first(&cut[..cut.len() - 9]), None, "the first one as well");
+        assert_eq!(read_first(&reply(&[b"\x02", b"c", b"c", eof, eof])), Some(Vec::new()));
         assert_eq!(read(&reply(&[b"\xff\x01\x02"])), None, "an error");
         for packets in [&[b"\x01", b"c", eof, b"\x0242", eof][..], &[b"\x01", b"c", b"\x0242", ok]]
         {

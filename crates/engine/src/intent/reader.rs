@@ -340,14 +340,19 @@ impl<'a> Reader<'a> {
             b"GET" => {
                 self.ask_for_messages(Messages::Diagnosed);
                 self.found.counts.affected |= !self.marks.has(Mark::Behind);
-                (Verb::Other, Some(Pin::Diagnostics))
+                // What it gets goes into user variables; these pin.
+                (Verb::Other, None)
             }
             // It leaves those before where they are, and puts its own behind them.
             b"RESIGNAL" => {
                 self.ask_for_messages(Messages::Diagnosed);
-                (Verb::Other, Some(Pin::Diagnostics))
+                (Verb::Other, None)
             }
-            b"SIGNAL" => (Verb::Other, Some(Pin::Diagnostics)),
+            // What it leaves is a message like another statement's.
+            b"SIGNAL" => {
+                self.clear_messages();
+                (Verb::Other, None)
+            }
             _ => (Verb::Other, Some(Pin::Unreadable)),
         }
     }

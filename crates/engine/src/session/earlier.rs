@@ -13,6 +13,7 @@ use super::state::Session;
 use crate::counts::{Asked, RowCounts};
 use crate::insert_id::InsertId;
 use crate::intent::{Inserts, Messages, Trait};
+use crate::kept::Server;
 
 /// Whether a statement may ask for anything that was before it: nearly none does.
 #[inline]
@@ -37,8 +38,13 @@ pub enum MessagesPlace {
 }
 
 /// Where the messages are that this statement asks for.
-pub fn messages(session: &Session, facts: &Facts) -> MessagesPlace {
+pub fn messages(session: &Session, facts: &Facts, server: Server) -> MessagesPlace {
     match (facts.messages, session.diagnostics()) {
+        (Messages::Counted | Messages::Spent, Diagnostics::Kept)
+            if session.kept().is_some_and(|kept| !kept.can_be_told(server)) =>
+        {
+            MessagesPlace::Discarded
+        }
         (Messages::Shown, Diagnostics::Kept) => {
             let rows = facts.shows.zip(session.kept()).and_then(|((shows, format), kept)| {
                 // Not known for a client that has run nothing yet: then its messages are Flifo's own.
@@ -149,7 +155,7 @@ pub fn insert_id(session: &Session, facts: &Facts, own: Option<u64>) -> InsertId
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kept::{Format, SavedDiagnostics};
+    use crate::kept::{Format, Message, SavedDiagnostics};
     use crate::marks::Marks;
     use crate::pin::Pin;
     use wire::response::Status;
@@ -233,16 +239,30 @@ mod tests {
             shows: shows.map(|shows| (shows, Format::Text)),
             ..Facts::default()
         };
-        assert_eq!(messages(&session, &shown), MessagesPlace::Backend, "there are none");
+        assert_eq!(
+            messages(&session, &shown, Server::MariaDb),
+            MessagesPlace::Backend,
+            "there are none"
+        );
         session.keep_messages(SavedDiagnostics::error(1064, *b"42000", b"Syntax", b""));
-        let MessagesPlace::Kept(rows) = messages(&session, &shown) else { panic!("they are kept") };
+        let MessagesPlace::Kept(rows) = messages(&session, &shown, Server::MariaDb) else {
+            panic!("they are kept")
+        };
         assert_eq!(rows.len(), 1);
         let diagnosed = Facts { messages: Messages::Diagnosed, ..Facts::default() };
-        assert_eq!(messages(&session, &diagnosed), MessagesPlace::Discarded);
+        assert_eq!(messages(&session, &diagnosed, Server::MariaDb), MessagesPlace::Discarded);
         assert!(may_ask(&session, &shown) && may_ask(&session, &diagnosed));
         assert!(!may_ask(&session, &Facts::default()));
+        let counted = Facts { messages: Messages::Counted, ..Facts::default() };
+        let place = |session: &Session, server| messages(session, &counted, server);
+        assert_eq!(place(&session, Server::MySql), MessagesPlace::Backend);
+        for _ in 0..40 {
+            session.add_message(Message::error(1, *b"HY000", b""), 64, b"");
+        }
+        assert_eq!(place(&session, Server::MariaDb), MessagesPlace::Backend);
+        assert_eq!(place(&session, Server::MySql), MessagesPlace::Discarded, "too many errors");
         session.lose_messages();
-        assert_eq!(messages(&session, &shown), MessagesPlace::Discarded);
-        assert_eq!(messages(&session, &Facts::default()), MessagesPlace::Backend);
+        assert_eq!(messages(&session, &shown, Server::MariaDb), MessagesPlace::Discarded);
+        assert_eq!(messages(&session, &Facts::default(), Server::MariaDb), MessagesPlace::Backend);
     }
 }

@@ -22,7 +22,7 @@ use crate::counts::Asked;
 use crate::insert_id::InsertId;
 use crate::intent::Messages;
 use crate::intent::Trait;
-use crate::kept::SavedDiagnostics;
+use crate::kept::{SavedDiagnostics, Server};
 use crate::own_id::Tell;
 use crate::session_variables::{Interned, SessionVariables};
 use crate::source::Source;
@@ -197,8 +197,9 @@ impl<'a> Pair<'a> {
             told.push(Setup::query(Purpose::Clear, text));
         }
         if let Some(kept) = needs.messages {
-            told.push(Setup::own_query(Purpose::Messages, kept.set_up()));
-            told.extend((1..kept.errors()).map(|_| one_more_error()));
+            let server = Server::of(self.is_mysql);
+            told.push(Setup::own_query(Purpose::Messages, kept.set_up(server)));
+            told.extend((0..kept.more_errors(server)).map(|_| one_more_error()));
         }
         // What goes ahead affects no rows, or is rows.
         let is_hidden = !told.is_empty() && request.found.asks_backend.affected;

@@ -40,7 +40,8 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Comma
     if !earlier::may_ask(&client.session.borrow(), &command.facts) {
         return AnswerPlace::Here;
     }
-    let place = earlier::messages(&client.session.borrow(), &command.facts);
+    let place =
+        earlier::messages(&client.session.borrow(), &command.facts, worker.kind_of_server(client));
     match place {
         MessagesPlace::Backend => {}
         MessagesPlace::Kept(rows) => command.rare().shown = Some(Rc::from(rows)),

@@ -2,10 +2,10 @@
 //! until the backend has answered.
 //!
 //! Invariant: a backend goes to another client only if all that it alone knows of its client is known here, or known to
-//! be lost, where the server does not understand the questions; what is too long to be kept here keeps the backend,
-//! with a pin.
+//! be lost, where the server does not understand the questions. However much there is of it, the backend goes: what is
+//! too long to be kept here is counted.
 
-use engine::kept::{MESSAGES, NUMBERS, STATES, SavedDiagnostics};
+use engine::kept::{BYTES_MAX, MESSAGES, NUMBERS, STATES, SavedDiagnostics};
 use engine::session::setup::{Purpose, Question, Setup, Step};
 use engine::session::{CHARSET, Diagnostics};
 use wire::rows;
@@ -29,8 +29,8 @@ pub(crate) fn questions(worker: &Worker, backend: &Backend) -> &'static [(Questi
     if is_mysql { MYSQL } else { MARIADB }
 }
 
-/// More than this is not read of an answer.
-const ANSWER_MAX: usize = 64 << 10;
+/// More than this is not read of an answer: the messages that may be kept, and the columns ahead of them.
+const ANSWER_MAX: usize = BYTES_MAX + (4 << 10);
 
 /// Asks a backend on which nothing runs, and whose client has nothing on it but messages.
 pub(crate) fn begin(worker: &Worker, client: &Client, backend: &Backend) {
@@ -56,7 +56,7 @@ pub(crate) fn is_asked(client: &Client) -> bool {
 pub(crate) fn listen(flight: &mut InFlight, bytes: &[u8]) {
     let keep = |mut reply: Vec<u8>| {
         reply.extend_from_slice(bytes);
-        // Cut off, it cannot be read.
+        // Cut off, only messages can be read.
         reply.truncate(ANSWER_MAX);
         Said::Reply(reply)
     };
@@ -77,21 +77,9 @@ pub(crate) fn listen(flight: &mut InFlight, bytes: &[u8]) {
     };
 }
 
-/// What came of the questions.
-pub(crate) enum Captured {
-    All,
-    /// The server does not understand them.
-    Nothing,
-    /// The messages are longer than what is kept of a client.
-    TooMuch,
-}
-
-pub(crate) fn learn(
-    worker: &Worker,
-    client: &Client,
-    backend: &Backend,
-    answers: &Answers,
-) -> Captured {
+/// Learns from the answers. False: the server does not understand the questions, or its first message is longer than
+/// what is kept of a client.
+pub(crate) fn learn(client: &Client, backend: &Backend, answers: &Answers) -> bool {
     let text = |at: usize| std::str::from_utf8(answers.numbers.first()?.get(at)?.as_deref()?).ok();
     let number = |at: usize| -> Option<u64> { text(at)?.parse().ok() };
     let mut session = client.session.borrow_mut();
@@ -103,30 +91,24 @@ pub(crate) fn learn(
         session.counts.tell_affected(affected);
     }
     let (Some(warnings), Some(errors), false) = (number(1), number(2), answers.failed) else {
-        return Captured::Nothing;
+        return false;
     };
     session.hear_told(warnings);
-    let server = worker.kind_of_server(client);
     match session.diagnostics() {
         Diagnostics::Marked => session.resolve_messages(warnings),
         Diagnostics::OnBackend => {
             let told = backend.session.borrow();
             let charset = told.settings().get(CHARSET).unwrap_or_default();
             let numbers = (warnings, errors);
-            match SavedDiagnostics::read(
-                numbers,
-                &answers.messages,
-                &answers.states,
-                charset,
-                server,
-            ) {
+            let (messages, states) = (&answers.messages, &answers.states);
+            match SavedDiagnostics::read(numbers, messages, states, charset) {
                 Some(kept) => session.hear_messages(kept),
-                None => return Captured::TooMuch,
+                None => return false,
             }
         }
         Diagnostics::None | Diagnostics::Kept | Diagnostics::Lost => {}
     }
-    Captured::All
+    true
 }
 
 /// The client's last message is this error, of which no server knows.

@@ -12,7 +12,7 @@ use crate::dispatch::capture;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::finish;
-use crate::dispatch::handover::{self, Captured};
+use crate::dispatch::handover;
 use crate::dispatch::in_flight::{Answers, InFlight, Settled};
 use crate::dispatch::kill;
 use crate::dispatch::lost_backend;
@@ -153,7 +153,11 @@ pub(crate) fn finish_parting(
     flight: &InFlight,
     question: Question,
 ) {
-    let rows = rows::read(flight.said.reply());
+    let rows = match question {
+        // Those that are there were not cut off.
+        Question::Messages => rows::read_first(flight.said.reply()),
+        _ => rows::read(flight.said.reply()),
+    };
     if let Some(answers) = &mut *backend.capture.borrow_mut() {
         answers.failed |= rows.is_none() && question != Question::States;
         let rows = rows.unwrap_or_default();
@@ -177,16 +181,18 @@ pub(crate) fn finish_parting(
 /// The client's backend has answered.
 pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, answers: &Answers) {
     let adds = client.awaits() == Some(Awaits::Messages);
-    match handover::learn(worker, client, backend, answers) {
-        Captured::All => {}
+    if !handover::learn(client, backend, answers) {
+        let mut session = client.session.borrow_mut();
+        // MySQL has none any more when it was asked.
+        let are_gone = worker.is_mysql(client) && session.diagnostics() == Diagnostics::OnBackend;
         // What else there is to be known could not be put behind them.
-        _ if adds || client.session.borrow().are_messages_in_doubt() => {
-            client.session.borrow_mut().lose_messages();
+        if adds || are_gone || session.are_messages_in_doubt() {
+            session.lose_messages();
+        } else {
+            // A client that asks for them is refused. To keep the backend would have others wait for a client that may
+            // never ask.
+            session.lose_mark();
         }
-        // A client that asks for them is refused. To keep the backend would have others wait for a client that may
-        // never ask.
-        Captured::Nothing => client.session.borrow_mut().lose_mark(),
-        Captured::TooMuch => worker.pin(client, Pin::Diagnostics),
     }
     // A client that was asked for its own sake may keep the backend for another reason. One that waits for a probe
     // behind this gives it back then.

@@ -11,6 +11,7 @@ use super::crowd;
 use super::kinds::{
     PROBES, TOPICS, Topic, UNSETTLED, UNSTEADY_ON_MYSQL, When, changes_user, prepares_xa,
 };
+use super::loud;
 use super::program::{
     Abilities, Action, Brand, How, Pace, Plan, Program, Slot, Step, USERS, replace,
 };
@@ -40,6 +41,8 @@ pub enum Asks {
     /// They ask the same again and again while it is written: [`super::again`]. One program of four is of
     /// clients apart.
     Again,
+    /// Nothing, but all rest now and then while one asks: [`super::loud`].
+    Loudly,
 }
 
 /// Random numbers: the same everywhere.
@@ -75,6 +78,7 @@ pub fn generate(seed: u64, shape: Shape) -> Program {
     match shape.asks {
         Asks::AtOnce => return crowd::generate(seed, shape),
         Asks::Again if !seed.is_multiple_of(4) => return again::generate(seed, shape),
+        Asks::Loudly => return loud::generate(seed, shape),
         Asks::Apart | Asks::Again => {}
     }
     let mut random = Random::new(seed);

@@ -17,6 +17,7 @@ pub(super) mod again;
 mod commands;
 pub(super) mod crowd;
 mod hidden;
+pub(super) mod loud;
 mod mysql;
 mod numbers;
 mod reads;

@@ -13,7 +13,7 @@ use backend::Address;
 use bench::private_server::PrivateServer;
 use wire::auth::Plugin;
 
-use super::kinds::again;
+use super::kinds::{again, loud};
 use super::peer::{self, Door};
 use super::program::{Brand, USERS};
 use crate::client::Client;
@@ -30,11 +30,29 @@ pub struct Site {
 pub struct Server {
     kind: Kind,
     admin: Client,
+    /// Holds what programs wait for in vain.
+    holder: Client,
 }
 
 enum Kind {
     MariaDb(PrivateServer),
     MySql(Mysql),
+}
+
+impl Kind {
+    fn admin(&self) -> Client {
+        let client = match self {
+            Self::MariaDb(server) => Client::builder(
+                Address::Unix(server.socket()),
+                PrivateServer::ADMIN,
+                server.password(),
+            )
+            .plugin(Plugin::NativePassword)
+            .connect(),
+            Self::MySql(server) => server.admin(),
+        };
+        client.expect("the administrator logs in")
+    }
 }
 
 /// The password of the users of programs.
@@ -86,19 +104,18 @@ impl Server {
             }
             Brand::MySql => Kind::MySql(Mysql::start_in_memory(&[MYSQL, settings].concat())?),
         };
-        let admin = match &kind {
-            Kind::MariaDb(server) => Client::builder(
-                Address::Unix(server.socket()),
-                PrivateServer::ADMIN,
-                server.password(),
-            )
-            .plugin(Plugin::NativePassword)
-            .connect(),
-            Kind::MySql(server) => server.admin(),
-        };
-        let mut server = Self { kind, admin: admin.expect("the administrator logs in") };
+        let (admin, holder) = (kind.admin(), kind.admin());
+        let mut server = Self { kind, admin, holder };
         server.create_users();
+        server.hold();
         Some(server)
+    }
+
+    /// Has rows held as long as the server lives.
+    fn hold(&mut self) {
+        for statement in loud::HELD.iter().chain(loud::HOLD) {
+            self.holder.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+        }
     }
 
     pub fn brand(&self) -> Brand {

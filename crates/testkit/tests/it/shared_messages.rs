@@ -153,18 +153,110 @@ fn prepared_statements_show_messages_as_well() {
     assert_eq!(answers(shared.flifo.port()), answers(server().port()));
 }
 
+/// What a wait for a row that another transaction has changed leaves, and a deadlock: for an `UPDATE` and a `DELETE`,
+/// MariaDB reports the error twice.
 #[test]
-fn more_messages_than_can_be_kept_keep_the_backend() {
-    let shared = shared("messages_many");
+fn an_error_that_is_reported_twice_keeps_no_backend() {
+    let shared = shared("messages_twice");
+    let mut holder = shared.direct();
+    ok(&mut holder, "INSERT INTO t (b) SELECT seq FROM seq_1_to_200");
+    ok(&mut holder, "BEGIN");
+    ok(&mut holder, "UPDATE t SET b = 0 WHERE a <= 100");
+    let counts = "SELECT @@warning_count, @@error_count";
+    let wait = "SET innodb_lock_wait_timeout = 0";
+    for blocked in ["UPDATE t SET b = 1 WHERE a = 1", "DELETE FROM t WHERE a = 2"] {
+        same(&shared, &[wait, blocked, "SHOW WARNINGS", "SHOW COUNT(*) ERRORS", counts]);
+        same(&shared, &[wait, blocked, counts, "SHOW GRANTS", "SHOW ERRORS", "ROLLBACK"]);
+    }
     let mut one = shared.client();
-    // A note says what becomes of the statement.
-    ok(&mut one, &format!("EXPLAIN EXTENDED SELECT '{}'", "x".repeat(20_000)));
-    assert!(!shared.is_free(), "there is no room for them");
-    let shown = ok(&mut one, "SHOW WARNINGS");
-    assert!(shown.starts_with("Note 1003 ") && shown.len() > 20_000, "{}", shown.len());
+    ok(&mut one, wait);
+    assert_eq!(fails(&mut one, "UPDATE t SET b = 1 WHERE a = 1"), 1205);
+    assert!(shared.is_free(), "the client rests, and another one needs the backend");
+    assert_eq!(ok(&mut one, "SHOW WARNINGS").matches("Error 1205 ").count(), 2);
+    assert_eq!(fails(&mut one, "DELETE FROM t WHERE a = 2"), 1205);
+    disturb(&shared);
+    ok(&mut one, "GET DIAGNOSTICS CONDITION 2 @code = MYSQL_ERRNO, @state = RETURNED_SQLSTATE");
+    assert_eq!(ok(&mut one, "SELECT @code, @state"), "1205 HY000");
     drop(one);
+    // The transaction that has changed less is undone: Flifo's client's.
+    let mut one = shared.client();
+    ok(&mut one, "BEGIN");
+    ok(&mut one, "UPDATE t SET b = 1 WHERE a = 150");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            ok(&mut holder, "UPDATE t SET b = 2 WHERE a = 150");
+            ok(&mut holder, "COMMIT");
+        });
+        let mut watcher = shared.direct();
+        let waiting = "SELECT COUNT(*) FROM information_schema.innodb_lock_waits";
+        while ok(&mut watcher, waiting) != "1" {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(fails(&mut one, "UPDATE t SET b = 1 WHERE a = 1"), 1213);
+    });
+    ok(&mut one, "ROLLBACK");
     assert!(shared.is_free());
-    assert_eq!(shared.end()("pins.diagnostics"), 1);
+    let shown = ok(&mut one, "SHOW WARNINGS");
+    assert_eq!(shown.matches("Error 1213 ").count(), 2, "{shown}");
+    assert_eq!(shared.end()("pins."), 1, "but for user variables");
+}
+
+#[test]
+fn a_flood_of_messages_keeps_no_backend() {
+    let shared = shared("messages_many");
+    let counts = "SELECT @@warning_count, @@error_count";
+    let flood = "SELECT COUNT(CAST(CONCAT('x', seq) AS INT)) FROM seq_1_to_2000";
+    // As many as the server keeps by default.
+    same(&shared, &[flood, "SHOW WARNINGS", "SHOW WARNINGS LIMIT 60, 10", counts]);
+    same(&shared, &[flood, "SHOW COUNT(*) WARNINGS", "SHOW GRANTS", counts, "SHOW ERRORS"]);
+    same(&shared, &["SET max_error_count = 0", flood, "SHOW WARNINGS", counts]);
+    let long = format!("SELECT {}", vec![format!("'{}' + 0", "x".repeat(500)); 60].join(", "));
+    same(&shared, &[&long, "SHOW WARNINGS", counts]);
+    let mut one = shared.client();
+    // What it had the server keep beyond that is shown as far as there is room for it, and counted.
+    ok(&mut one, "SET max_error_count = 65535");
+    ok(&mut one, flood);
+    assert!(shared.is_free());
+    let shown = ok(&mut one, "SHOW WARNINGS");
+    let shown: Vec<_> = shown.split('|').collect();
+    assert!((300..1025).contains(&shown.len()), "{}", shown.len());
+    assert_eq!(shown[299], "Warning 1292 Truncated incorrect INTEGER value: 'x300'");
+    assert_eq!(ok(&mut one, counts), "2000 0");
+    // A note that says what becomes of the statement: where there is no room even for one, that is not told.
+    for (length, is_told) in [(20_000, true), (200_000, false)] {
+        ok(&mut one, &format!("EXPLAIN EXTENDED SELECT '{}'", "x".repeat(length)));
+        assert!(shared.is_free());
+        match one.query("SHOW WARNINGS") {
+            Ok(rows) => assert!(is_told && rows[0][2].len() > length, "{length}"),
+            Err(Problem::Refused { code, .. }) => assert!(code == 1105 && !is_told, "{length}"),
+            Err(error) => panic!("{length}: {error}"),
+        }
+    }
+    // More than another backend can be told.
+    ok(&mut one, "SELECT COUNT(CAST(CONCAT('x', seq) AS INT)) FROM seq_1_to_66000");
+    assert!(shared.is_free());
+    assert_eq!(fails(&mut one, counts), 1105);
+    ok(&mut one, "SELECT COUNT(*) FROM t");
+    assert_eq!(ok(&mut one, counts), "0 0", "a statement has replaced them");
+    assert_eq!(shared.end()("pins."), 0);
+}
+
+#[test]
+fn what_a_client_signals_keeps_no_backend() {
+    let shared = shared("messages_signalled");
+    for signal in [
+        "SIGNAL SQLSTATE '01000' SET MESSAGE_TEXT = 'a warning'",
+        "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an error', MYSQL_ERRNO = 1213",
+        "SIGNAL SQLSTATE '02000'",
+    ] {
+        same(&shared, &[signal, "SHOW WARNINGS", "SELECT @@warning_count, @@error_count"]);
+        same(&shared, &["SELECT 'x' + 0", signal, "SHOW WARNINGS", "SELECT COUNT(*) FROM t"]);
+    }
+    same(&shared, &["SELECT COUNT(*) FROM t", "RESIGNAL", "SHOW WARNINGS"]);
+    let mut one = shared.client();
+    assert_eq!(fails(&mut one, "SIGNAL SQLSTATE '45000'"), 1644);
+    assert!(shared.is_free());
+    assert_eq!(shared.end()("pins."), 0);
 }
 
 #[test]
