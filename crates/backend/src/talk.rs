@@ -66,11 +66,11 @@ impl<S: Borrow<Stream>> Talk<S> {
     pub async fn read(&mut self) -> Result<Vec<u8>, TalkError> {
         self.fill(HEADER).await?;
         let header = Header::peek(&self.unread).ok_or(TalkError::Closed)?;
-        if header.len > HANDSHAKE_MAX {
-            return Err(TalkError::TooLong { len: header.len, max: HANDSHAKE_MAX });
-        }
         if header.sequence != self.sequence {
             return Err(TalkError::OutOfOrder { want: self.sequence, got: header.sequence });
+        }
+        if header.len > HANDSHAKE_MAX {
+            return Err(TalkError::TooLong { len: header.len, max: HANDSHAKE_MAX });
         }
         self.fill(HEADER + header.len).await?;
         self.sequence = self.sequence.wrapping_add(1);

@@ -292,9 +292,11 @@ async fn hear(
     let read = tokio::time::timeout_at(deadline, pending_login.talk.read());
     let why = match pass.lend(read).await {
         Ok(Ok(payload)) => return Ok((pending_login, payload)),
-        Ok(Err(error @ (TalkError::TooLong { .. } | TalkError::OutOfOrder { .. }))) => {
-            error.to_string()
+        Ok(Err(error @ TalkError::OutOfOrder { .. })) => {
+            let fault = Fault::new(Kind::OutOfOrder, format!("Got packets out of order: {error}"));
+            return Err(pending_login::tell(pending_login, fault).await);
         }
+        Ok(Err(error @ TalkError::TooLong { .. })) => error.to_string(),
         Ok(Err(error)) => return Err(error.into()),
         Err(_) => {
             let limit = worker.plan().limits.login.as_secs_f64();
