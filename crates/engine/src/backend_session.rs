@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
-use wire::response::OkPacket;
+use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes};
 
 use crate::insert_id::OnBackend;
@@ -46,6 +46,9 @@ pub struct BackendSession {
     pub insert_id: OnBackend,
     /// What `CONNECTION_ID()` is here.
     pub number: Number,
+    /// A statement may have changed what its end could not report.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub has_unreported: bool,
     /// Its server reports no changes: nothing else here is known while a client has it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_silent: bool,
@@ -91,6 +94,7 @@ impl Packed {
             finder: None,
             insert_id,
             number: self.number,
+            has_unreported: false,
             is_silent: self.is_silent,
         }
     }
@@ -187,6 +191,7 @@ impl BackendSession {
         self.finder = None;
         self.insert_id = OnBackend::default();
         self.number.renew();
+        self.has_unreported = false;
         true
     }
 
@@ -240,6 +245,13 @@ impl BackendSession {
             }
         }
         reason
+    }
+
+    /// Whether an OK packet tells what an earlier statement's end could not report.
+    pub(crate) fn tells_late(&mut self, ok: &OkPacket<'_>) -> bool {
+        let tells = self.has_unreported && ok.status.has(Status::STATE_CHANGED);
+        self.has_unreported &= !tells;
+        tells
     }
 
     /// Learns what a statement has done to the collations of character sets.

@@ -17,6 +17,7 @@ mod reading;
 pub mod room;
 pub mod rule;
 pub mod rules;
+pub mod schemaless;
 pub mod tables;
 pub mod tags;
 pub mod template;

@@ -66,6 +66,7 @@ pub struct Follower {
     /// The client expects EOF packets that the server does not send.
     adds_eofs: bool,
     owed: Owed,
+    rows_in: RowsIn,
     begun: bool,
     rows: u64,
 }
@@ -80,6 +81,13 @@ enum Owed {
     BeforeRows,
 }
 
+/// Where rows may be that are flagged to be in a cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowsIn {
+    ReplyOrCursor,
+    Reply,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Simple,
@@ -91,6 +99,8 @@ enum Phase {
     /// The EOF between columns and rows.
     ColumnsEnd,
     Rows,
+    /// The row that a routine gives back. Another result follows, which MySQL says in front of it only.
+    OutParameters,
     Fields,
     Prepare,
     /// Definitions of parameters, then of columns, of a prepared statement.
@@ -140,6 +150,7 @@ impl Follower {
             shift: 0,
             adds_eofs: false,
             owed: Owed::Nothing,
+            rows_in: RowsIn::ReplyOrCursor,
             begun: false,
             rows: 0,
         }
@@ -149,6 +160,12 @@ impl Follower {
     pub const fn for_client(self, capabilities: Capabilities, shift: u8) -> Self {
         let adds_eofs = self.deprecates_eof() && !capabilities.has(Capabilities::DEPRECATE_EOF);
         Self { shift, adds_eofs, ..self }
+    }
+
+    /// The command has not asked for a cursor: MySQL shows the flag of one that a function has used, and sends the rows.
+    #[must_use]
+    pub const fn without_cursor(self) -> Self {
+        Self { rows_in: RowsIn::Reply, ..self }
     }
 
     /// What the client's sequence ids are ahead of the server's.
@@ -293,7 +310,9 @@ impl Follower {
             (Phase::Columns(_), Phase::Rows) => self.owe(Owed::BeforeRows),
             (Phase::Parameters { .. }, Phase::PreparedColumns(_) | Phase::Done)
             | (Phase::PreparedColumns(_), Phase::Done) => self.owe(Owed::Now),
-            (Phase::Rows, Phase::Rows) => self.rows += 1,
+            (Phase::Rows, Phase::Rows) | (Phase::OutParameters, Phase::OutParameters) => {
+                self.rows += 1;
+            }
             _ => {}
         }
         self.phase = next;
@@ -315,8 +334,9 @@ impl Follower {
                 Inspect(Kind::Eof)
             }
             (Phase::Rows, EOF) if self.deprecates_eof() && len < PAYLOAD_MAX => Inspect(Kind::Ok),
-            (Phase::Rows, EOF) if len < 9 => Inspect(Kind::Eof),
+            (Phase::Rows | Phase::OutParameters, EOF) if len < 9 => Inspect(Kind::Eof),
             (Phase::Rows, _) => Pass(Phase::Rows),
+            (Phase::OutParameters, _) => Pass(Phase::OutParameters),
             (Phase::Fields, EOF) => {
                 Inspect(if self.deprecates_eof() { Kind::Ok } else { Kind::Eof })
             }
@@ -357,9 +377,16 @@ impl Follower {
             }
             Kind::Eof => {
                 let status = EofPacket::decode(payload)?.status;
+                let has_parameters =
+                    status.has(Status::OUT_PARAMETERS) && status.has(Status::MORE_RESULTS);
                 self.phase = match self.phase {
                     // An open cursor has no rows yet: they come when they are fetched.
-                    Phase::ColumnsEnd if !status.has(Status::CURSOR_EXISTS) => Phase::Rows,
+                    Phase::ColumnsEnd if has_parameters => Phase::OutParameters,
+                    Phase::ColumnsEnd
+                        if self.rows_in == RowsIn::Reply || !status.has(Status::CURSOR_EXISTS) =>
+                    {
+                        Phase::Rows
+                    }
                     Phase::ParametersEnd { columns } => self.after_parameters(columns),
                     Phase::PreparedEnd => Phase::Done,
                     _ => self.after_result(status),
@@ -394,7 +421,7 @@ impl Follower {
     fn read_column_count(&self, payload: &[u8]) -> Result<Phase, Malformed> {
         let mut reader = Reader::new(payload);
         let count = reader.lenenc("column count")?;
-        if count == 0 || count > u64::from(u16::MAX) {
+        if count == 0 {
             return Err(Malformed::new("column count"));
         }
         let cached = self.capabilities.has(Capabilities::CACHE_METADATA)
@@ -435,8 +462,11 @@ impl Follower {
     }
 
     fn after_result(&self, status: Status) -> Phase {
-        let has_more = status.has(Status::MORE_RESULTS)
-            && matches!(self.phase, Phase::Result | Phase::ColumnsEnd | Phase::Rows);
+        let has_more = match self.phase {
+            Phase::OutParameters => true,
+            Phase::Result | Phase::ColumnsEnd | Phase::Rows => status.has(Status::MORE_RESULTS),
+            _ => false,
+        };
         if has_more { Phase::Result } else { Phase::Done }
     }
 }

@@ -244,10 +244,10 @@ impl Summer {
     fn begin_columns(&mut self, head: &[u8]) -> Result<SumPhase, Malformed> {
         let mut reader = Reader::new(head);
         let count = reader.lenenc("column count")?;
-        if count == 0 || count > u64::from(u16::MAX) {
+        if count == 0 {
             return Err(Malformed::new("column count"));
         }
-        self.sum.columns += count;
+        self.sum.columns = self.sum.columns.saturating_add(count);
         let are_known = self.capabilities.has(Capabilities::CACHE_METADATA)
             && !reader.is_empty()
             && reader.u8("metadata flag")? == 0;

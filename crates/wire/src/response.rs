@@ -14,6 +14,8 @@ impl Status {
     pub const MORE_RESULTS: Self = Self(0x0008);
     pub const CURSOR_EXISTS: Self = Self(0x0040);
     pub const LAST_ROW_SENT: Self = Self(0x0080);
+    /// The rows are what a routine has given back.
+    pub const OUT_PARAMETERS: Self = Self(0x1000);
     pub const STATE_CHANGED: Self = Self(0x4000);
     /// A backslash in a string is a letter like any other.
     pub const NO_BACKSLASH_ESCAPES: Self = Self(0x0200);

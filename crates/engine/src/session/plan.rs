@@ -2,8 +2,8 @@
 //! backend's is not.
 //!
 //! A statement behind a setup that fails runs regardless. So a setup goes ahead unanswered only where that does no
-//! harm: settings by a text that the server has accepted before, a schema by way of one that no statement can do
-//! anything to. What must be answered first is asked for one thing at a time.
+//! harm: settings by a text that the server has accepted before; a schema before a mere read, by way of one that has
+//! nothing of clients'. What must be answered first is asked for one thing at a time.
 
 use std::rc::Rc;
 
@@ -55,6 +55,8 @@ pub struct Found {
     pub told_mode: bool,
     /// The schema that its backend must be in, if it goes where its session's need not exist.
     pub schema: Option<Rc<[u8]>>,
+    /// Its session's schema cannot be entered, and it means the same in any other one.
+    pub needs_no_schema: bool,
 }
 
 /// A command that is to be sent.
@@ -181,7 +183,9 @@ impl<'a> Pair<'a> {
             }
             told.push(setup);
         }
-        self.enter_schema(request, &mut told);
+        if let Some(setup) = self.enter_schema(request, &mut told) {
+            return Plan::Answered(setup);
+        }
         if let (Some(inserter), None) = (needs.inserter, needs.finder) {
             told.push(Setup::capture(inserter));
         }
@@ -295,9 +299,16 @@ impl<'a> Pair<'a> {
         self.others.found_is_on(finder, backend.id).then_some(finder)
     }
 
-    /// Puts the backend into the client's schema, and what comes with that as the client has it.
-    fn enter_schema(self, request: Request<'_>, told: &mut Setups) {
+    /// Puts the backend into the client's schema, and what comes with that as the client has it. The answer is what
+    /// must be answered first: another client may have dropped the schema, or have taken the rights to it. Only a mere
+    /// read does no harm where it runs all the same, and can be run again.
+    fn enter_schema(self, request: Request<'_>, told: &mut Setups) -> Option<Setup> {
         let (Self { session, backend, .. }, opcode) = (self, request.opcode);
+        // What only shows messages would lose them, should the order fail again.
+        let only_shows = request.facts.shows.is_some() && session.is_schema_in_doubt();
+        if request.found.needs_no_schema || only_shows {
+            return None;
+        }
         let own = request.found.schema.as_ref().or(session.schema.as_ref());
         // A backend that was reset has its schema, and not what comes with it.
         let is_entered = backend.was_reset && !session.was_reset && backend.schema.as_ref() == own;
@@ -305,6 +316,9 @@ impl<'a> Pair<'a> {
         if opcode != Opcode::InitDb
             && let Some(setup) = entered.or_else(|| schema(backend, own))
         {
+            if request.facts.read.is_none() || session.is_schema_in_doubt() {
+                return Some(setup);
+            }
             if backend.schema.is_some() {
                 let (purpose, opcode) = (Purpose::NoSchema, Opcode::InitDb);
                 told.push(Setup { purpose, opcode, body: HARMLESS.into() });
@@ -316,6 +330,7 @@ impl<'a> Pair<'a> {
         if session.was_reset && own.is_some() && is_entered_anew && self.is_mariadb {
             told.push(Setup::query(Purpose::SchemaReset, SCHEMA_RESET));
         }
+        None
     }
 
     /// The statement that is to be executed may not be prepared on this backend, or not for this client alone.
@@ -346,6 +361,7 @@ impl<'a> Pair<'a> {
         // The text means what it meant in the schema and the mode in which the client prepared it.
         let mode = self.mode(found, &source.settings, interned);
         let schema = || match &source.schema {
+            _ if found.needs_no_schema => None,
             Some(wanted) => schema(backend, Some(wanted)),
             None => no_schema(backend),
         };

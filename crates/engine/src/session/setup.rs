@@ -30,6 +30,8 @@ pub enum Purpose {
     SessionVariables(Rc<SessionVariables>, Rc<str>),
     /// The server is asked behind a statement what it has set. The effect of this text is remembered.
     Probe(Option<Box<[u8]>>),
+    /// The server is asked behind a statement for the changes that its end could not report.
+    Unreported,
     /// The backend is asked in what mode its client has put it, before it leaves that.
     Mode,
     /// The backend prepares a shared statement before it is executed.
@@ -90,6 +92,11 @@ impl Purpose {
     /// Whether the reply goes to the client, rather than being Flifo's own affair.
     pub const fn is_clients(&self) -> bool {
         matches!(self, Self::Statement | Self::Prepare(_) | Self::LoginSchema(..))
+    }
+
+    /// Whether the server is asked behind a client's statement what that has set.
+    pub const fn is_probe(&self) -> bool {
+        matches!(self, Self::Probe(_) | Self::Unreported)
     }
 
     /// Whether a backend's last insert id is the same behind it, for certain.

@@ -102,6 +102,8 @@ pub(super) enum Mark {
     AskedNumber,
     /// A rule has it keep its backend.
     KeptByRule,
+    /// Its schema could not be entered when that was tried last.
+    SchemaInDoubt,
 }
 
 crate::marks!(Mark);
@@ -324,6 +326,9 @@ impl Session {
         if ok.insert_id != 0 {
             self.insert_id = backend.see_insert(client, Some(ok.insert_id), self.insert_id);
         }
+        let is_told_late = backend.tells_late(ok);
+        // What needs no schema may run in another one: a routine's coming and going there is not the session's.
+        let was_there = ok.changes.is_empty() || backend.schema == self.schema;
         let mut reason = backend.see(ok, interned);
         let is_kept = self.pin().is_some();
         let follow = sets.is_some_and(|sets| sets.collates.follow_connection());
@@ -362,7 +367,10 @@ impl Session {
                 }
                 // A change of schema, and that of a variable, are also reported as a change of state. So is whatever a
                 // routine, a view or a trigger of another schema does, with that schema's coming and going.
-                Ok(Change::State) if !(schema_changed && is_move) && sets.is_none() => {
+                // What an earlier statement has changed is reported with it, if that could not.
+                Ok(Change::State)
+                    if is_told_late || !(schema_changed && is_move) && sets.is_none() =>
+                {
                     reason = reason.or(Some(Pin::State));
                 }
                 Ok(
@@ -379,12 +387,27 @@ impl Session {
             Some(sets) => backend.see_collates(sets.collates, interned),
             None => {}
         }
-        if schema_changed {
-            self.schema.clone_from(&backend.schema);
-            self.was_reset = false;
+        if schema_changed && (was_there || is_move) {
+            self.enter_schema(backend);
         }
         self.see_settings(backend);
         reason.filter(|pin| self.keep(*pin))
+    }
+
+    fn enter_schema(&mut self, backend: &BackendSession) {
+        self.see_schema(true);
+        self.schema.clone_from(&backend.schema);
+        self.was_reset = false;
+    }
+
+    /// Its schema was entered on a backend, or could not be.
+    pub fn see_schema(&mut self, is_entered: bool) {
+        self.marks.set(Mark::SchemaInDoubt, !is_entered);
+    }
+
+    /// Whether its schema may be gone, so that nothing should be sent behind the order to enter it.
+    pub fn is_schema_in_doubt(&self) -> bool {
+        self.marks.has(Mark::SchemaInDoubt)
     }
 
     /// What the backend is set to is what this client has set.

@@ -142,7 +142,8 @@ pub(crate) const POOLED: Capabilities = Capabilities(
         | Capabilities::LENENC_AUTH.0
         | Capabilities::CONNECT_ATTRS.0
         | Capabilities::SESSION_TRACK.0
-        // Else what a SELECT has changed would be told with the next statement, which may be another client's.
+        // Else what a SELECT has changed would be told with the next statement. Clients that cannot do with it have
+        // backends without it; see `crate::dispatch::unreported`.
         | Capabilities::DEPRECATE_EOF.0,
 );
 

@@ -14,6 +14,7 @@ use std::rc::Rc;
 use engine::counts::Finds;
 use engine::kill::Scope;
 use smallvec::SmallVec;
+use wire::Capabilities;
 
 use crate::dispatch::admit;
 use crate::dispatch::backend::Backend;
@@ -23,6 +24,7 @@ use crate::dispatch::launch;
 use crate::dispatch::local::Local;
 use crate::dispatch::pipeline;
 use crate::dispatch::rights;
+use crate::dispatch::session_reset;
 use crate::dispatch::worker::Worker;
 use crate::worker::counters::Why;
 use crate::worker::steps::step;
@@ -100,8 +102,12 @@ fn may_lead(worker: &Worker, backend: &Backend) -> bool {
             && flight.command.as_ref().is_some_and(|it| it.facts.finds != Finds::Anew)
             && flight.read.is_some_and(|digest| pace.is_short(digest))
     });
+    // What the end of its rows has not told must be asked behind each.
+    let tells_all = backend.capabilities.has(Capabilities::DEPRECATE_EOF)
+        || !session_reset::is_mysql(worker, backend);
     is_young
         && are_short
+        && tells_all
         && !backend.is_being_killed()
         && !backend.is_closing()
         && !rights::is_stale(worker, backend, now)

@@ -148,9 +148,12 @@ impl KeyDescription {
         &self.user
     }
 
-    /// The key, for a user of this era.
-    pub(crate) fn key(&self, era: u32) -> Key {
-        Key::new(self.user.clone(), Capabilities(self.capabilities), self.collation).of_era(era)
+    /// The key, for a user of this era, of clients or backends with these capabilities. Older Flifos do not keep those
+    /// apart whose results end in different ways.
+    pub(crate) fn key(&self, era: u32, own: u64) -> Key {
+        let ends = Capabilities(own) & Capabilities::DEPRECATE_EOF;
+        let capabilities = Capabilities(self.capabilities).without(Capabilities::DEPRECATE_EOF);
+        Key::new(self.user.clone(), capabilities | ends, self.collation).of_era(era)
     }
 }
 

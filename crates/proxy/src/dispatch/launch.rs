@@ -11,6 +11,7 @@ use engine::session::facts::{Facts, Leaves};
 use engine::session::plan::Plan;
 use engine::session::setup::{Purpose, Setup};
 use engine::source::Source;
+use wire::capability::Capabilities;
 use wire::command::{Opcode, Shape};
 use wire::frame::{self, HEADER, Header, PAYLOAD_MAX, put_packet};
 use wire::passage::{Passage, Until};
@@ -68,6 +69,10 @@ pub(crate) fn launch(
             backend.in_one_write(|| send_pooled(worker, client, backend, command, opcode, packet));
         }
         Plan::Told(setups) => backend.in_one_write(|| {
+            if command.facts.read.is_some() && !client.input.reserved.is_some() {
+                // Should one of them fail, it is sent again.
+                command.packet = worker.buffers.keep(packet);
+            }
             for setup in setups {
                 session_setup::send_for(client, backend, setup);
             }
@@ -249,7 +254,7 @@ fn send_pooled(
     let is_short = !client.input.reserved.is_some();
     match opcode {
         Opcode::StmtExecute | Opcode::StmtBulkExecute => {
-            if !client.input.is_part() && is_short {
+            if !client.input.is_part() && is_short && command.packet.is_empty() {
                 // The server may want it once more; see `crate::dispatch::prepared`.
                 command.packet = worker.buffers.keep(packet);
             }
@@ -270,7 +275,7 @@ fn send_pooled(
         }
         _ => {
             let may_again = worker.shared.cluster.is_routed() || command.retries().is_some();
-            if may_again && is_read && is_short {
+            if may_again && is_read && is_short && command.packet.is_empty() {
                 // Should the server be lost, another one may be asked.
                 command.packet = worker.buffers.keep(packet);
             }
@@ -434,7 +439,22 @@ fn send(
     let sent = if is_whole { frame::packet_count(packet.len() - HEADER) as u8 } else { 1 };
     let shift = client.input.packets.get().wrapping_sub(sent);
     fly(client, backend, Some(command), shape, purpose, shift);
+    if client.is_pooled() && !backend.capabilities.has(Capabilities::DEPRECATE_EOF) {
+        see_no_cursor(backend, packet);
+    }
     send_bytes(client, backend, packet);
+}
+
+/// The reply to what does not ask for a cursor has its rows in it, whatever flags it shows.
+fn see_no_cursor(backend: &Backend, packet: &[u8]) {
+    let payload = packet.get(HEADER..).unwrap_or_default();
+    let is_execute = payload.first() == Some(&(Opcode::StmtExecute as u8));
+    if is_execute && statement::asks_for_cursor(payload) {
+        return;
+    }
+    if let Some(flight) = backend.in_flight.borrow_mut().back_mut() {
+        flight.follower = flight.follower.without_cursor();
+    }
 }
 
 /// Sends the bytes of a command, or the first piece of them.

@@ -73,7 +73,7 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
                 elsewhere.push(client);
             }
             // What it was told is true, but what it has set is not known.
-            Some(client) if matches!(flight.purpose, Purpose::Probe(_)) => client.close(),
+            Some(client) if flight.purpose.is_probe() => client.close(),
             Some(client) => {
                 told = Some(client.id);
                 local.traffic.lost.add(1);

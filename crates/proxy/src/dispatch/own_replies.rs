@@ -16,22 +16,25 @@ use crate::dispatch::handover;
 use crate::dispatch::in_flight::{Answers, InFlight, Settled};
 use crate::dispatch::kill;
 use crate::dispatch::lost_backend;
+use crate::dispatch::schema_gone;
 use crate::dispatch::session_reset;
 use crate::dispatch::session_setup;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
+use crate::dispatch::unreported;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 
 /// A statement has ended. If its probe is still to be answered, the client waits for that, and its command goes
 /// on with the probe; else the command comes back.
 pub(crate) fn await_probe(
-    worker: &Worker,
+    worker: &Rc<Worker>,
     backend: &Backend,
     client: &Rc<Client>,
     flight: &mut InFlight,
     command: Box<Command>,
 ) -> Option<Box<Command>> {
+    unreported::ask(worker, client, backend);
     // What fails has set nothing, or has pinned its client.
     if let Some(probe) = flight.probe.take().filter(|_| !flight.failed) {
         let has_messages = client.session.borrow().diagnostics() == Diagnostics::OnBackend;
@@ -43,9 +46,8 @@ pub(crate) fn await_probe(
         });
     }
     let mut flights = backend.in_flight.borrow_mut();
-    let is_probe =
-        |it: &&mut Box<InFlight>| matches!(it.purpose, Purpose::Probe(_)) && it.client.is_none();
-    let Some(probe) = flights.iter_mut().find(is_probe) else { return Some(command) };
+    let is_probe = |it: &&mut Box<InFlight>| it.purpose.is_probe() && it.client.is_none();
+    let Some(probe) = flights.iter_mut().rfind(is_probe) else { return Some(command) };
     probe.client = Some(Rc::clone(client));
     probe.command = Some(command);
     probe.slot = flight.slot;
@@ -115,6 +117,12 @@ pub(crate) fn finish_setup(worker: &Rc<Worker>, backend: &Rc<Backend>, flight: &
         why,
         "session setup failed on a backend connection"
     );
+    if schema_gone::runs_again(worker, backend, flight) {
+        if !matches!(flight.purpose, Purpose::Schema(_)) {
+            kill::abandon(worker, backend);
+        }
+        return;
+    }
     lost_backend::spoil(worker, backend, &fault);
     if backend.in_flight.borrow().is_empty() {
         // Behind it was a command without a reply.
@@ -196,7 +204,7 @@ pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, 
     }
     // A client that was asked for its own sake may keep the backend for another reason. One that waits for a probe
     // behind this gives it back then.
-    let is_probe = |it: &InFlight| matches!(it.purpose, Purpose::Probe(_));
+    let is_probe = |it: &InFlight| it.purpose.is_probe();
     let is_probed = backend.in_flight.borrow().iter().any(|it| is_probe(it));
     if client.session.borrow().can_do_without() && !is_probed {
         supply::yield_backend(client, backend);

@@ -32,6 +32,7 @@ use crate::dispatch::route;
 use crate::dispatch::ruled::passed;
 use crate::dispatch::session_reset;
 use crate::dispatch::time_limits;
+use crate::dispatch::unreported;
 use crate::dispatch::worker::Worker;
 use crate::fault::Kind;
 use crate::worker::buffers::BUFFER;
@@ -359,7 +360,7 @@ fn inspect(
         }
         Packet::Eof => {
             if let Ok(eof) = EofPacket::decode(&packet[HEADER..]) {
-                see_eof(backend, &client, flight, eof);
+                see_eof(worker, backend, &client, flight, (eof, packet));
             }
         }
         Packet::Err => {
@@ -387,7 +388,25 @@ fn inspect(
 }
 
 /// Learns from the end of definitions or rows.
-fn see_eof(backend: &Backend, client: &Client, flight: &mut InFlight, eof: EofPacket) {
+fn see_eof(
+    worker: &Worker,
+    backend: &Backend,
+    client: &Client,
+    flight: &mut InFlight,
+    (eof, packet): (EofPacket, &mut [u8]),
+) {
+    let may_have_changed = unreported::see_end(worker, client, backend, flight, eof);
+    if let Some(run) = flight.shared() {
+        run.see_eof(eof, may_have_changed);
+    }
+    if client.is_pooled() {
+        // The client has not asked for what Flifo has the server report.
+        let status = eof.status.without(Status::STATE_CHANGED);
+        let eof = EofPacket { status, ..eof }.packet(packet[HEADER - 1]);
+        if let Some(bytes) = packet.get_mut(..eof.len()) {
+            bytes.copy_from_slice(&eof);
+        }
+    }
     flight.warnings = flight.warnings.max(eof.warnings);
     flight.last = eof.warnings;
     let mut session = client.session.borrow_mut();
@@ -426,6 +445,13 @@ fn see_unheard(
     match kind {
         Packet::Ok => {
             if let Ok(ok) = OkPacket::decode(&packet[HEADER..], backend.capabilities) {
+                if matches!(flight.purpose, Purpose::Unreported) {
+                    let holder = backend.holder.borrow().clone();
+                    if let Some(client) = holder {
+                        return unreported::learn(worker, &client, backend, &ok);
+                    }
+                }
+                unreported::see_setup(worker, backend, &ok);
                 backend.session.borrow_mut().see(&ok, &mut worker.pool.interned.borrow_mut());
                 match flight.purpose {
                     Purpose::Capture(client) => capture::capture(worker, backend, client, &ok),
@@ -458,6 +484,13 @@ fn see_ok(
         return None;
     }
     step!("learn");
+    if matches!(flight.purpose, Purpose::Unreported) {
+        unreported::learn(worker, client, backend, ok);
+        return None;
+    }
+    if !flight.purpose.is_clients() {
+        unreported::see_setup(worker, backend, ok);
+    }
     let mut state = backend.session.borrow_mut();
     let mut interned = worker.pool.interned.borrow_mut();
     if !flight.purpose.is_clients() {
@@ -504,12 +537,7 @@ fn see_ok(
     }
     let listens = if session.is_told_of_all() { Listens::ToAll } else { Listens::ToUsual };
     drop(session);
-    let note = |gtid: &[u8]| {
-        client.gtid.set(Some(gtid.into()));
-        if let Some(members) = worker.shared.cluster.routes_at(backend.server) {
-            members.acknowledge(backend.server, gtid);
-        }
-    };
+    let note = |gtid: &[u8]| unreported::note_gtid(worker, client, backend, gtid);
     ok_rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note)
 }
 

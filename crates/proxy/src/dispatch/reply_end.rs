@@ -29,10 +29,12 @@ use crate::dispatch::own_replies;
 use crate::dispatch::pipeline;
 use crate::dispatch::prepared;
 use crate::dispatch::route;
+use crate::dispatch::schema_gone;
 use crate::dispatch::session_setup;
 use crate::dispatch::sharing;
 use crate::dispatch::sharing::run::Sharing;
 use crate::dispatch::supply;
+use crate::dispatch::unreported;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 use crate::worker::steps::step;
@@ -67,8 +69,10 @@ pub(crate) fn finish(
             own_replies::finish_parting(worker, backend, flight, question);
         } else if let Purpose::Reset(step) = flight.purpose {
             own_replies::finish_reset(worker, backend, step, flight);
-        } else {
+        } else if !matches!(flight.purpose, Purpose::Unreported) || flight.slot {
             finish_unheard(worker, backend, flight);
+        } else if flight.failed {
+            unreported::see_failure(worker, backend);
         }
         return None;
     };
@@ -77,7 +81,7 @@ pub(crate) fn finish(
         worker.shared.mail(worker.index, Mail::Resume(client.id));
         return None;
     }
-    if let Purpose::Probe(_) = flight.purpose {
+    if flight.purpose.is_probe() {
         return Some(own_replies::finish_probe(worker, backend, client, flight));
     }
     if let Some(refused) = flight.refused
@@ -246,6 +250,7 @@ fn finish_preparation(
     if is_done {
         match flight.purpose {
             Purpose::UserVariables => client.session.borrow_mut().variables.are_told(),
+            Purpose::Schema(_) => client.session.borrow_mut().see_schema(true),
             Purpose::Number(_) => own_id::go_on(client, backend, flight),
             Purpose::Init(_) | Purpose::InitProbe(_)
                 if beginning::see_answer(worker, client, backend, flight) =>
@@ -264,6 +269,9 @@ fn finish_preparation(
         if flight.failure.is_none() {
             return admit::launch_held(worker, client, backend);
         }
+    }
+    if schema_gone::goes_on_without(worker, client, backend, flight) {
+        return admit::launch_held(worker, client, backend);
     }
     beginning::see_failure(worker, client, backend, flight);
     let command = client.take_command().unwrap_or_default();

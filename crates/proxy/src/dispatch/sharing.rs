@@ -291,7 +291,8 @@ fn close_group(
     hash: u64,
 ) -> Option<(u64, Vec<u32>)> {
     let mut group = worker.sharing.groups.borrow_mut().take(hash)?;
-    if !backend.capabilities.has(Capabilities::DEPRECATE_EOF) {
+    if !backend.capabilities.has(Capabilities::DEPRECATE_EOF) && worker.is_mysql(leader) {
+        // It does not say whether the run has changed something.
         worker.sharing.groups.borrow_mut().give_back(group);
         return None;
     }

@@ -86,7 +86,7 @@ pub(crate) async fn expect(
         server.find(servers).ok_or(NoArrival::Server)?;
     }
     if let Some(key) = &client.key {
-        let (_, user) = find_key(worker, key).await?;
+        let (_, user) = find_key(worker, key, client.capabilities).await?;
         let home = worker.shared.cluster.serving(&worker.plan(), key.user());
         hidden::begin(worker, home, key.user(), &user).await;
     }
@@ -125,10 +125,14 @@ pub(crate) fn forget(worker: &Rc<Worker>, id: u32) {
 }
 
 /// The key that an arrival's clients and backends have here, and whose it is.
-async fn find_key(worker: &Worker, key: &KeyDescription) -> Result<(KeyId, Arc<User>), NoArrival> {
+async fn find_key(
+    worker: &Worker,
+    key: &KeyDescription,
+    capabilities: u64,
+) -> Result<(KeyId, Arc<User>), NoArrival> {
     let user = find_user(worker, key.user()).await.ok_or(NoArrival::User)?;
     let mut keys = worker.pool.keys.borrow_mut();
-    let id = keys.id(key.key(user.era())).ok_or(NoArrival::Key)?;
+    let id = keys.id(key.key(user.era(), capabilities)).ok_or(NoArrival::Key)?;
     keys.own(id, &user);
     Ok((id, user))
 }
@@ -155,7 +159,7 @@ async fn settle(worker: Rc<Worker>, arrived: Arrived) {
     let Arrived { client: described, socket, backend_socket } = arrived;
     let key = match &described.key {
         // It was found before.
-        Some(key) => match find_key(&worker, key).await {
+        Some(key) => match find_key(&worker, key, described.capabilities).await {
             Ok((id, user)) => {
                 user.clients.force();
                 Some((id, user))
@@ -285,7 +289,12 @@ fn adopt(
     backend.ahead.replace(described.ahead);
     described.statements.into_iter().for_each(|statement| backend.close_statement(statement));
     backend.taint.set(described.taint);
-    backend.is_left_behind.set(described.is_left_behind);
+    // Its client may have been given it by an older Flifo, which ended results in the server's place.
+    let ends_otherwise = key.is_some_and(|key| {
+        let of_key = worker.pool.keys.borrow().get(key).capabilities;
+        of_key.has(Capabilities::DEPRECATE_EOF) != capabilities.has(Capabilities::DEPRECATE_EOF)
+    });
+    backend.is_left_behind.set(described.is_left_behind || ends_otherwise);
     if let Some(key) = key {
         worker.at(server).gate.borrow_mut().adopted(key);
     }
@@ -302,7 +311,7 @@ pub(crate) async fn store(
     let described: IdleDescription = serde_json::from_slice(description)?;
     let socket = files.into_iter().next().ok_or(NoArrival::Sockets)?;
     let key = described.key.as_ref().ok_or(NoArrival::Key)?;
-    let (key, user) = find_key(worker, key).await?;
+    let (key, user) = find_key(worker, key, described.capabilities).await?;
     let servers = &worker.shared.cluster.servers;
     let server = described.server.find(servers).ok_or(NoArrival::Server)?.id;
     let stream = stream::Packed::of(socket).and_then(stream::Packed::unpack);

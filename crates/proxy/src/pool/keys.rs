@@ -40,7 +40,8 @@ pub(crate) struct Key {
 }
 
 /// Capabilities that a backend has whether its client has them or not: Flifo makes up the difference, or they concern
-/// the login only.
+/// the login only. The way in which results end is not one of them: the packet behind the column definitions says
+/// whether more results follow, and some clients believe it. Only the server knows that so early.
 const INDIFFERENT: Capabilities = Capabilities(
     Capabilities::LONG_PASSWORD.0
         | Capabilities::LONG_FLAG.0
@@ -55,7 +56,6 @@ const INDIFFERENT: Capabilities = Capabilities(
         | Capabilities::LENENC_AUTH.0
         | Capabilities::EXPIRED_PASSWORDS.0
         | Capabilities::SESSION_TRACK.0
-        | Capabilities::DEPRECATE_EOF.0
         | Capabilities::ZSTD.0
         | Capabilities::MULTI_FACTOR.0
         | Capabilities::EXTENSION.0
@@ -178,6 +178,7 @@ mod tests {
         let plain = keys.id(key(Capabilities::PROTOCOL_41));
         assert_eq!(keys.id(key(Capabilities::PROTOCOL_41 | Capabilities::SSL)), plain);
         assert_ne!(keys.id(key(Capabilities::FOUND_ROWS)), plain);
+        assert_ne!(keys.id(key(Capabilities::DEPRECATE_EOF)), plain);
         let again = keys.id(key(Capabilities::PROTOCOL_41).of_era(1));
         assert_ne!(again, plain, "the user is another one by now");
         let plain = plain.unwrap();

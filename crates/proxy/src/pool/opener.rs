@@ -137,7 +137,10 @@ pub(crate) async fn log_in(
     let credential = pool.user_of(key, |user| user.credential()).ok_or(NoBackend::NoCredential)?;
     let must_prove = pool.user_of(key, |user| user.trust().is_some());
     let key: Rc<Key> = pool.keys.borrow().get(key);
-    let capabilities = key.capabilities | POOLED;
+    let mut capabilities = key.capabilities | POOLED;
+    if !key.capabilities.has(Capabilities::DEPRECATE_EOF) {
+        capabilities = capabilities.without(Capabilities::DEPRECATE_EOF);
+    }
     let logged_in = pool
         .cluster
         .dialer

@@ -218,11 +218,21 @@ pub(crate) enum Why {
     Lost,
     /// The one in front is prepared anew, and runs again.
     Again,
+    /// What its backend was told before it has failed.
+    Setup,
 }
 
 impl Why {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Long, Self::Kept, Self::Unread, Self::Left, Self::Killed, Self::Lost, Self::Again];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Long,
+        Self::Kept,
+        Self::Unread,
+        Self::Left,
+        Self::Killed,
+        Self::Lost,
+        Self::Again,
+        Self::Setup,
+    ];
 
     /// The name in counters.
     pub(crate) const fn name(self) -> &'static str {
@@ -234,6 +244,7 @@ impl Why {
             Self::Killed => "killed",
             Self::Lost => "lost",
             Self::Again => "again",
+            Self::Setup => "setup",
         }
     }
 }

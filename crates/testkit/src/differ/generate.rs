@@ -126,10 +126,14 @@ pub fn generate(seed: u64, shape: Shape) -> Program {
 }
 
 pub(super) fn plan(random: &mut Random, number: usize) -> Plan {
+    let (no_eof, multi) = (random.once_in(2), random.once_in(2));
     let abilities = Abilities {
-        no_eof: random.once_in(2),
+        no_eof,
+        trusts: !no_eof && random.once_in(3),
+        // Several statements have several results.
+        single: !multi && random.once_in(8),
         track: false,
-        multi: random.once_in(2),
+        multi,
         found: random.once_in(6),
         // Flifo does not offer it to clients that share backends.
         cache: false,

@@ -96,6 +96,10 @@ pub(super) const UNSETTLED: &[(&str, &str)] = &[
     ("PREVIOUS VALUE FOR {s}b", "see above"),
     ("RESIGNAL", "outside of a handler: refused if the messages before it are kept by Flifo"),
     ("GET STACKED", "see above: it always fails there"),
+    (
+        ":beside DROP DATABASE",
+        "where its schema is gone, a client gets that error also for what cannot be read, and for what is prepared",
+    ),
     ("SET CHARSET", "takes the collation of the schema: see above"),
     ("SET CHARACTER SET", "see above"),
 ];

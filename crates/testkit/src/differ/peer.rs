@@ -9,18 +9,12 @@
 //!    shown as messages.
 //! 3. Connection ids in errors 1094 and 1095, which repeat what a `KILL` has named, and in error 1064 where it repeats
 //!    a `KILL`.
-//! 4. Status flags and the count of warnings of the EOF packet behind definitions of columns or parameters, unless the
-//!    flags say that rows are in a cursor. Flifo's backends do without that packet, so Flifo writes it before the
-//!    effect of the statement is known. Clients read them behind the rows.
-//! 5. The flag 0x4000 (state has changed) for a client that has not asked to be told of changes: it says nothing
+//! 4. The flag 0x4000 (state has changed) for a client that has not asked to be told of changes: it says nothing
 //!    without them, and MariaDB sets it now and then, a statement late.
-//! 6. The flag 0x0400 (other columns than when the statement was prepared): Flifo prepares statements anew, on other
+//! 5. The flag 0x0400 (other columns than when the statement was prepared): Flifo prepares statements anew, on other
 //!    backends and after changes, and a server that has just prepared one finds nothing changed. The columns are there.
-//! 7. The flags 0x1000 and 0x0008 (a routine's parameters, and more behind them) of the EOF packet behind the row of
-//!    parameters: MySQL has them in the one behind the definitions only, which is masked already, and Flifo, which
-//!    cannot know them there, in this one. See the manual's list of what differs.
-//! 8. How a killed connection ends: with error 1927 (MariaDB), with an end of the stream, or with a reset.
-//! 9. The flags 0x0010 and 0x0020 (no good index, no index) of MySQL, which plans queries on its data dictionary now this
+//! 6. How a killed connection ends: with error 1927 (MariaDB), with an end of the stream, or with a reset.
+//! 7. The flags 0x0010 and 0x0020 (no good index, no index) of MySQL, which plans queries on its data dictionary now this
 //!    way and now that: two direct runs of `SHOW TABLES` differ in them.
 
 use std::collections::HashMap;
@@ -130,6 +124,23 @@ impl Peer {
                 }
                 Ok(())
             }
+            Action::Beside(text) => {
+                let plan = Plan { in_schema: false, ..self.plan };
+                let mut other = Self { door: self.door.clone(), plan, connection: None, ..*self };
+                other.act(&Action::Connect, ids);
+                let outcome = other.act(&Action::Query(text.clone()), ids);
+                other.act(&Action::Quit, ids);
+                return outcome;
+            }
+            Action::Leave { text, reads } => match self.connection.take() {
+                None => return Outcome::Skipped,
+                Some(mut connection) => {
+                    let own = Own { number: self.number, abilities: self.plan.abilities, ids };
+                    // It may be closed already.
+                    let _ = connection.leave(&own, text, *reads, &mut packets);
+                    return Outcome::Closed(packets);
+                }
+            },
             _ => match &mut self.connection {
                 None => return Outcome::Skipped,
                 Some(connection) => {
@@ -272,6 +283,22 @@ impl Connection {
         Ok(())
     }
 
+    /// Asks, and goes away in the middle of the answer.
+    fn leave(
+        &mut self,
+        own: &Own<'_>,
+        text: &[u8],
+        reads: bool,
+        packets: &mut Vec<Packet>,
+    ) -> io::Result<()> {
+        let payload = [&[Opcode::Query as u8], &with_ids(text, own)[..]].concat();
+        self.packets.send(0, &payload)?;
+        if reads {
+            self.packets.read_definitions(own.abilities, packets)?;
+        }
+        Ok(())
+    }
+
     fn change_user(
         &self,
         door: &Door,
@@ -295,7 +322,10 @@ impl Connection {
         let of = |command: Opcode, rest: &[u8]| [&[command as u8], rest].concat();
         let id = |slot: u8| self.id_of(slot).to_le_bytes();
         match action {
-            Action::Query(text) | Action::Unjudged(text) => {
+            Action::Query(text)
+            | Action::Unjudged(text)
+            | Action::Beside(text)
+            | Action::Leave { text, .. } => {
                 (of(Opcode::Query, &with_ids(text, own)), Shape::Results)
             }
             Action::Prepare { text, .. } => {
@@ -391,15 +421,15 @@ fn capabilities(plan: Plan, offered: Capabilities) -> Capabilities {
         | Capabilities::LOCAL_FILES
         | Capabilities::TRANSACTIONS
         | Capabilities::SECURE_CONNECTION
-        | Capabilities::MULTI_RESULTS
-        | Capabilities::PS_MULTI_RESULTS
         | Capabilities::PLUGIN_AUTH
         | Capabilities::BULK;
     // A client of MariaDB does not say that it is MySQL's, or its extended abilities count for nothing.
     if offered.has(Capabilities::LONG_PASSWORD) {
         wanted = wanted | Capabilities::LONG_PASSWORD;
     }
+    let several = Capabilities::MULTI_RESULTS | Capabilities::PS_MULTI_RESULTS;
     for (is, capability) in [
+        (!able.single, several),
         (able.no_eof, Capabilities::DEPRECATE_EOF),
         (able.track, Capabilities::SESSION_TRACK),
         (able.multi, Capabilities::MULTI_STATEMENTS),

@@ -49,6 +49,10 @@ pub const USERS: usize = 3;
 pub struct Abilities {
     /// Does without EOF packets.
     pub no_eof: bool,
+    /// Throws results away unread, and believes the EOF packet behind the definitions: it says whether more follow.
+    pub trusts: bool,
+    /// Takes one result of a command.
+    pub single: bool,
     /// Wants to be told of changes to its session.
     pub track: bool,
     /// Several statements in one text.
@@ -74,6 +78,13 @@ pub enum Action {
     /// Closes its socket without a word.
     Vanish,
     Query(Vec<u8>),
+    /// A query of another client of the same user, which comes for it and goes.
+    Beside(Vec<u8>),
+    /// A query whose client closes its socket when it has read the definitions of the first result, or nothing.
+    Leave {
+        text: Vec<u8>,
+        reads: bool,
+    },
     /// A query beside writes that it may see or not: its reply is read, and not judged.
     Unjudged(Vec<u8>),
     Prepare {

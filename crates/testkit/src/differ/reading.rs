@@ -119,6 +119,33 @@ impl Packets {
         }
     }
 
+    /// Reads the beginning of a result, or all that is said in its place.
+    pub(super) fn read_definitions(
+        &mut self,
+        abilities: Abilities,
+        into: &mut Vec<Packet>,
+    ) -> io::Result<()> {
+        let first = self.read(into)?;
+        match first.first() {
+            Some(&(OK | ERR | LOCAL_INFILE)) => {
+                if first[0] == OK {
+                    self.mask_flags(into, abilities, true);
+                }
+            }
+            _ => {
+                let columns = Reader::new(&first).lenenc("columns").map_err(io::Error::other)?;
+                for _ in 0..columns {
+                    self.read(into)?;
+                }
+                if !abilities.no_eof {
+                    self.read(into)?;
+                    self.mask_flags(into, abilities, false);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Reads definitions and rows; `None` after an error.
     fn read_result(
         &mut self,
@@ -138,19 +165,17 @@ impl Packets {
             return self.read_rows(abilities, into);
         }
         let eof = end(&self.read(into)?, false)?;
+        self.mask_flags(into, abilities, false);
         if eof.0.has(Status::CURSOR_EXISTS) {
-            self.mask_flags(into, abilities, false);
             return Ok(Some(eof));
         }
-        // See the masks in `peer`.
-        forget_flags(into);
         let Some(End(last)) = self.read_rows(abilities, into)? else { return Ok(None) };
-        let has_parameters = [eof.0, last].into_iter().any(|it| it.has(OUT_PARAMETERS));
-        if has_parameters && let Some(packet) = into.last_mut() {
-            let flags = last.without(OUT_PARAMETERS).without(Status::MORE_RESULTS);
-            packet.payload[3..5].copy_from_slice(&flags.0.to_le_bytes());
+        if abilities.trusts {
+            return Ok(Some(eof));
         }
-        let more = if has_parameters { Status::MORE_RESULTS.0 } else { 0 };
+        // MySQL says behind the definitions only that a row of parameters is not the last result.
+        let parameters = eof.0.has(OUT_PARAMETERS) && eof.0.has(Status::MORE_RESULTS);
+        let more = if parameters { Status::MORE_RESULTS.0 } else { 0 };
         Ok(Some(End(Status(last.0 | more))))
     }
 
@@ -186,7 +211,7 @@ impl Packets {
                 self.read(into)?;
             }
             if eof > 0 {
-                forget_flags(into);
+                self.mask_flags(into, abilities, false);
             }
         }
         Ok(())
@@ -239,13 +264,6 @@ const PLANS: u8 = 0x30;
 
 /// A prepared statement has other columns than before.
 const METADATA_CHANGED: u16 = 0x0400;
-
-/// Takes flags and warnings off the EOF packet behind definitions, which was read last.
-fn forget_flags(packets: &mut [Packet]) {
-    if let Some(eof) = packets.last_mut() {
-        eof.payload.truncate(1);
-    }
-}
 
 /// Reads the end of a result: an OK packet, whatever its first byte, or an EOF.
 fn end(payload: &[u8], is_ok: bool) -> io::Result<End> {

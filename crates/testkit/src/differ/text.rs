@@ -63,9 +63,11 @@ fn brand_name(brand: Brand) -> &'static str {
     }
 }
 
-fn abilities(of: Abilities) -> [(&'static str, bool); 5] {
+fn abilities(of: Abilities) -> [(&'static str, bool); 7] {
     [
         ("eofless", of.no_eof),
+        ("trusts", of.trusts),
+        ("single", of.single),
         ("track", of.track),
         ("multi", of.multi),
         ("found", of.found),
@@ -119,6 +121,8 @@ fn parse_plan(text: &str) -> Option<(usize, Plan)> {
         *match word {
             "schema" => &mut plan.in_schema,
             "eofless" => &mut able.no_eof,
+            "trusts" => &mut able.trusts,
+            "single" => &mut able.single,
             "track" => &mut able.track,
             "multi" => &mut able.multi,
             "found" => &mut able.found,
@@ -141,6 +145,9 @@ pub fn parse_action(text: &str) -> Option<Action> {
         "reset" => Action::Reset,
         "ping" => Action::Ping,
         "query" => Action::Query(unescape(rest)?),
+        "beside" => Action::Beside(unescape(rest)?),
+        "half" => Action::Leave { text: unescape(rest)?, reads: true },
+        "drop" => Action::Leave { text: unescape(rest)?, reads: false },
         "unjudged" => Action::Unjudged(unescape(rest)?),
         "use" => Action::InitDb(unescape(rest)?),
         "fields" => Action::FieldList(unescape(rest)?),
@@ -206,6 +213,10 @@ pub fn print_action(action: &Action) -> String {
         Action::Reset => "reset".to_owned(),
         Action::Ping => "ping".to_owned(),
         Action::Query(text) => format!("query {}", escape(text)),
+        Action::Beside(text) => format!("beside {}", escape(text)),
+        Action::Leave { text, reads } => {
+            format!("{} {}", if *reads { "half" } else { "drop" }, escape(text))
+        }
         Action::Unjudged(text) => format!("unjudged {}", escape(text)),
         Action::InitDb(name) => format!("use {}", escape(name)),
         Action::FieldList(name) => format!("fields {}", escape(name)),
@@ -306,7 +317,7 @@ mod tests {
         only mariadb\n\
         rush\n\
         client 0 user 1 schema eofless track multi found cache\n\
-        client 1 user 2\n\
+        client 1 user 2 trusts single\n\
         0 connect\n\
         0 query SELECT '\\\\ \\n \\xff ü {id:1}'\n\
         0 prepare 1 SELECT ?\n\
@@ -328,6 +339,9 @@ mod tests {
         0 kill 1\n\
         0 raw \\x02\n\
         1 vanish\n\
+        1 beside SELECT 1\n\
+        1 half SELECT 1\n\
+        1 drop SELECT 1\n\
         0 quit\n";
 
     #[test]

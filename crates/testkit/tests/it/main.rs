@@ -84,6 +84,7 @@ mod shared_pins;
 mod shared_prepared;
 mod shared_questions;
 mod shared_reads;
+mod shared_schemas;
 mod shared_settings;
 mod shared_unseen;
 mod shared_variables;

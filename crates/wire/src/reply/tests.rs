@@ -307,3 +307,58 @@ fn a_client_gets_the_eof_packets_that_its_server_leaves_out() {
         }
     }
 }
+
+/// A result of one row for a client that wants EOF packets, whose flags are these.
+fn with_eofs(first: u16, last: u16, rows: bool) -> Vec<u8> {
+    let eof = |status| EofPacket { warnings: 0, status: Status(status) }.encode();
+    let mut bytes = Vec::new();
+    let mut sequence = put_packet(&mut bytes, 1, &[1]);
+    sequence = put_packet(&mut bytes, sequence, b"column");
+    sequence = put_packet(&mut bytes, sequence, &eof(first));
+    if rows {
+        sequence = put_packet(&mut bytes, sequence, b"\x03row");
+        put_packet(&mut bytes, sequence, &eof(last));
+    }
+    bytes
+}
+
+#[test]
+fn a_row_of_parameters_is_not_the_last_result_though_its_end_does_not_say_so() {
+    const PARAMETERS: u16 = 0x100a;
+    for (first, is_done) in [(PARAMETERS, false), (0x1002, true), (0x000a, true)] {
+        let mut follower = Follower::new(Shape::Results, OLD);
+        let mut bytes = with_eofs(first, 0x0002, true);
+        let mut at = 0;
+        while let Ok(Step::Packet { end, .. }) = follower.advance(&mut bytes, at) {
+            at = end;
+        }
+        assert_eq!(follower.is_done(), is_done, "{first:x}");
+    }
+}
+
+#[test]
+fn a_flag_of_a_cursor_that_was_not_asked_for_leaves_the_rows_where_they_are() {
+    const CURSOR: u16 = 0x0042;
+    for (asked, rows) in [(true, false), (false, true)] {
+        let mut follower = Follower::new(Shape::Results, OLD);
+        if !asked {
+            follower = follower.without_cursor();
+        }
+        let mut bytes = with_eofs(CURSOR, 0x0002, rows);
+        let mut at = 0;
+        while let Ok(Step::Packet { end, .. }) = follower.advance(&mut bytes, at) {
+            at = end;
+        }
+        assert!(follower.is_done() && at == bytes.len());
+    }
+}
+
+#[test]
+fn a_result_may_have_more_columns_than_two_bytes_count() {
+    let mut follower = Follower::new(Shape::Results, NEW);
+    let mut bytes = Vec::new();
+    put_packet(&mut bytes, 1, &[0xfd, 0, 0, 1]);
+    let len = bytes.len();
+    assert_eq!(follower.advance(&mut bytes, 0), Ok(Step::More { from: len }));
+    assert!(!follower.is_done());
+}

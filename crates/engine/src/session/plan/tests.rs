@@ -9,7 +9,7 @@ use wire::response::Status;
 
 use super::*;
 use crate::insert_id::OnBackend;
-use crate::intent::Inserts;
+use crate::intent::{Digest, Inserts};
 use crate::marks::Marks;
 
 /// No client needs anything of another one's backend, or all do.
@@ -104,16 +104,42 @@ fn texts(plan: &Plan) -> Vec<String> {
 fn each_difference_is_told_alone() {
     /// What makes the client differ from its backend.
     type Differ = fn(&mut Scene);
-    let table: [(&str, Differ, &[&str]); 13] = [
+    let table: [(&str, Differ, &[&str]); 16] = [
         ("nothing", |_| {}, &[]),
-        ("a schema", |it| it.session.schema = Some(b"a"[..].into()), &["init_db a"]),
+        ("a schema", |it| it.session.schema = Some(b"a"[..].into()), &["? init_db a"]),
         (
             "another schema",
             |it| {
                 it.session.schema = Some(b"a"[..].into());
                 it.backend.enter_schema(Some(b"b"[..].into()));
             },
+            &["? init_db a"],
+        ),
+        (
+            "another schema for a mere read",
+            |it| {
+                it.facts.read = Some(Digest::default());
+                it.session.schema = Some(b"a"[..].into());
+                it.backend.enter_schema(Some(b"b"[..].into()));
+            },
             &["init_db information_schema", "init_db a"],
+        ),
+        (
+            "a schema that could not be entered",
+            |it| {
+                it.facts.read = Some(Digest::default());
+                it.session.schema = Some(b"a"[..].into());
+                it.session.see_schema(false);
+            },
+            &["? init_db a"],
+        ),
+        (
+            "a schema that is not needed",
+            |it| {
+                it.session.schema = Some(b"a"[..].into());
+                it.found.needs_no_schema = true;
+            },
+            &[],
         ),
         (
             "settings that no server has accepted",
@@ -188,6 +214,7 @@ fn what_finds_rows_of_its_own_comes_after_the_question_for_rows() {
     scene.session.schema = Some(b"a"[..].into());
     scene.session.begin();
     scene.found.affected = Some(0);
+    scene.facts.read = Some(Digest::default());
     assert_eq!(scene.texts(), ["SELECT FOUND_ROWS()", "init_db a", "DO 0", "BEGIN"]);
 }
 
@@ -219,6 +246,8 @@ fn a_statement_is_prepared_once_in_the_schema_and_mode_that_it_was_prepared_in()
     // The client itself is in no schema and in another mode.
     scene.session.schema = Some(b"b"[..].into());
     scene.interned.accept("SET sql_mode='ANSI'");
+    assert_eq!(plan(&mut scene), ["? init_db b"]);
+    scene.facts.read = Some(Digest::default());
     let own = ["SET sql_mode='ANSI'", "init_db information_schema", "init_db b"];
     assert_eq!(plan(&mut scene), own);
 }

@@ -13,7 +13,7 @@ use engine::intent::Digest;
 use engine::sharing::{Crowd, Crowds, CutOut, Groups, Kinds, ShareReads, is_plain};
 use tokio::sync::Notify;
 use wire::reply_sum::Summer;
-use wire::response::{OkPacket, Status};
+use wire::response::{EofPacket, OkPacket, Status};
 
 use crate::config::Plan;
 use crate::dispatch::cached::kept::Fill;
@@ -243,6 +243,12 @@ impl SharedRun {
     /// The packet that ends the rows.
     pub(crate) fn see_end(&mut self, ok: &OkPacket<'_>) {
         self.status = is_plain(ok).then_some(ok.status);
+    }
+
+    /// The same of a packet that does not report changes.
+    pub(crate) fn see_eof(&mut self, eof: EofPacket, may_have_changed: bool) {
+        let ok = OkPacket { status: eof.status, warnings: eof.warnings, ..OkPacket::EMPTY };
+        self.status = (is_plain(&ok) && !may_have_changed).then_some(ok.status);
     }
 
     /// Its reply is summed up as that of this one was to be.

@@ -39,6 +39,27 @@ pub(super) const TOPICS: &[Topic] = &[
         ],
     },
     Topic {
+        name: "results that are left unread",
+        when: When::Always,
+        kinds: &[
+            "SELECT 'one';SELECT 'two';SELECT 'three' ;; SELECT 'answer {n}'",
+            "SELECT id FROM t;DO 0;SELECT 'two' ;; SELECT 'answer {n}'",
+            "SELECT f_set({n});SELECT 'two' ;; SELECT @f",
+            "CALL p_results() ;; SELECT 'answer {n}'",
+            "CALL p_results();SELECT 'last' ;; SELECT 'answer {n}'",
+            ":prepare {p} CALL p_results() ;; :execute {p} ;; :prepare {p} SELECT 'answer {n}' ;; :execute {p}",
+            "SET autocommit = 0 ;; SELECT id FROM t ;; SELECT 'answer' ;; COMMIT ;; SET autocommit = 1",
+            "SET autocommit = 0 ;; SELECT f_set({n}) FROM t ;; COMMIT ;; SET autocommit = 1 ;; SELECT @f",
+            "BEGIN ;; SELECT f_set({n}), id FROM t ;; SET @a = {n} ;; COMMIT ;; SELECT @f",
+            "BEGIN ;; SELECT f_variable() ;; INSERT INTO t (b) VALUES ('{w}') ;; COMMIT ;; SELECT @@max_sort_length",
+            ":half SELECT id FROM t;SELECT 'two' ;; :connect ;; SELECT 'answer {n}'",
+            ":half SELECT 'one' ;; :connect ;; SELECT 'answer {n}'",
+            ":half CALL p_results() ;; :connect ;; SELECT 'answer {n}'",
+            ":drop SELECT 'one' ;; :connect ;; SELECT 'answer {n}'",
+            ":drop SELECT id FROM t;SELECT 'two' ;; :connect ;; SELECT 'answer {n}'",
+        ],
+    },
+    Topic {
         name: "functions and triggers",
         when: When::Always,
         kinds: &[

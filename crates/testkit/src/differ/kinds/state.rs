@@ -4,6 +4,23 @@ use super::{Topic, When};
 
 pub(super) const TOPICS: &[Topic] = &[
     Topic {
+        name: "a schema that another client drops",
+        when: When::Always,
+        // What needs the schema is refused when it is prepared, not when it is executed; and what names a table of it is
+        // told so in other words: Flifo cannot enter it, and the server finds no table.
+        kinds: &[
+            ":quit ;; :connect ;; CREATE DATABASE IF NOT EXISTS {s}g ;; USE {s}g ;; :beside DROP DATABASE {s}g ;; \
+             INSERT INTO {s}.t (b) VALUES ('{w}') ;; {SELECT 1|COMMIT|SET @@autocommit = 1} ;; SELECT COUNT(*) FROM {s}.t ;; \
+             :query CREATE TABLE u (a INT) ;; :query SHOW ERRORS ;; :query SHOW TABLES ;; :{ping|reset} ;; :use {s} ;; SELECT DATABASE()",
+            ":quit ;; :connect ;; CREATE DATABASE IF NOT EXISTS {s}g ;; USE {s}g ;; :beside DROP DATABASE {s}g ;; \
+             BEGIN ;; INSERT INTO {s}.t (b) VALUES ('{w}') ;; COMMIT ;; USE {s}g ;; SELECT 1 ;; \
+             :beside CREATE DATABASE {s}g ;; SELECT DATABASE() ;; :query CREATE TABLE u (a INT) ;; SELECT * FROM u ;; \
+             USE {s} ;; DROP DATABASE {s}g",
+            ":quit ;; :connect ;; CREATE DATABASE IF NOT EXISTS {s}g ;; USE {s}g ;; SELECT 1 ;; :beside DROP DATABASE {s}g ;; \
+             SELECT {n} ;; UPDATE {s}.t SET b = '{w}' WHERE id = 1 ;; SELECT ROW_COUNT() ;; USE {s}",
+        ],
+    },
+    Topic {
         name: "user variables",
         when: When::Always,
         kinds: &[
