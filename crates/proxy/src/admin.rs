@@ -30,6 +30,7 @@ mod survey;
 mod tables;
 pub(crate) mod upgrade;
 mod visits;
+mod wrong_tokens;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -75,6 +76,7 @@ pub(crate) struct Outside {
     /// Places for clients of the console: clients that may only look, and clients that may change things.
     lookers: Room,
     administrators: Room,
+    wrong_tokens: wrong_tokens::WrongTokens,
     /// When the server was last asked whether it greets.
     looked: Mutex<Option<Instant>>,
     /// The number of the console's next client.
@@ -165,6 +167,7 @@ pub(crate) fn open(
                 spare: room(http::SPARE_MAX),
                 lookers: room(console::CLIENTS_MAX),
                 administrators: room(console::CLIENTS_MAX),
+                wrong_tokens: wrong_tokens::WrongTokens::default(),
                 survey: survey::Survey::default(),
                 queries,
                 requested,

@@ -102,17 +102,27 @@ where
     let taken = outside.requests.enter(origin).map(|(visit, gone)| (visit, gone, Scope::All));
     let spare = || outside.spare.enter(origin).map(|(visit, gone)| (visit, gone, Scope::Health));
     let Some((visit, gone, scope)) = taken.or_else(spare) else { return };
-    crate::worker::tasks::contained(serve_one(Rc::clone(outside), stream, visit, gone, scope));
+    let comes = (origin, visit, gone);
+    crate::worker::tasks::contained(serve_one(Rc::clone(outside), stream, comes, scope));
 }
 
-async fn serve_one<S>(outside: Rc<Outside>, stream: S, visit: Visit, gone: Gone, scope: Scope)
-where
+async fn serve_one<S>(
+    outside: Rc<Outside>,
+    stream: S,
+    (origin, visit, gone): (VisitOrigin, Visit, Gone),
+    scope: Scope,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let visit = Rc::new(visit);
     let service = service_fn(|request| {
-        let (outside, answering) = (Rc::clone(&outside), visit.answer());
+        let (outside, visit) = (Rc::clone(&outside), Rc::clone(&visit));
         async move {
+            if has_wrong_token(&outside, &request) {
+                // As long as that its connection makes room for others.
+                outside.wrong_tokens.delay(origin).await;
+            }
+            let answering = visit.answer();
             let answer = answer(&outside, &request, scope).await;
             Ok::<_, Infallible>(answer.map(|body| Guarded::new(body, answering)))
         }
@@ -301,6 +311,14 @@ impl Outside {
 fn has_its_host(version: Version, fields: &HeaderMap) -> bool {
     let hosts = fields.get_all(header::HOST).iter().count();
     hosts == 1 || hosts == 0 && version < Version::HTTP_11
+}
+
+/// Whether a request has a token, and a wrong one. One without is a browser's first.
+fn has_wrong_token(outside: &Outside, request: &Request<Incoming>) -> bool {
+    let has_one = request.headers().contains_key(header::AUTHORIZATION);
+    let plan = outside.shared.plan();
+    let token = plan.http.token.as_ref();
+    has_one && token.is_some() && refuse(token, request.uri(), request.headers()).is_some()
 }
 
 /// Why a request is not answered, if it is not.
