@@ -61,7 +61,7 @@ impl Cluster {
         post: Post,
     ) -> Self {
         let plan = live.get();
-        let dialer = Dialer { live: Arc::clone(live), descriptors };
+        let dialer = Dialer::new(Arc::clone(live), descriptors);
         let cluster = Self {
             live: Arc::clone(live),
             servers: Arc::default(),

@@ -2,13 +2,15 @@
 //!
 //! Knows neither clients nor pools. Invariant: what came of an attempt is told to the server's facts.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use backend::Stream;
-use backend::login::{Credential, Greeted, LoggedIn, LoginError, Request};
+use backend::login::{BackendTls, Credential, Greeted, LoggedIn, LoginError, Request};
+use backend::tls::Mode;
+use backend::{Address, Stream};
 use engine::account::name::{Brand, Unsure, UserName};
 use engine::descriptors::Descriptors;
 use wire::Capabilities;
@@ -24,7 +26,12 @@ pub(crate) struct Dialer {
     pub(crate) live: Arc<Live>,
     /// How the process shares its descriptors.
     pub(crate) descriptors: Descriptors,
+    /// Users whose accounts want TLS on a Unix socket as well (`REQUIRE SSL`).
+    want_tls: Mutex<HashSet<UserName>>,
 }
+
+/// More of them are found out again at each login.
+const WANT_TLS_MAX: usize = 1000;
 
 /// Why there is no backend.
 #[derive(Debug, thiserror::Error)]
@@ -148,6 +155,10 @@ pub(crate) const POOLED: Capabilities = Capabilities(
 );
 
 impl Dialer {
+    pub(crate) fn new(live: Arc<Live>, descriptors: Descriptors) -> Self {
+        Self { live, descriptors, want_tls: Mutex::default() }
+    }
+
     /// Connects and reads the greeting, within the time that is allowed.
     pub(crate) async fn greeted_once(
         &self,
@@ -183,7 +194,36 @@ impl Dialer {
         collation: u8,
     ) -> Result<LoggedIn, NoBackend> {
         let greeted = self.greeted_once(server, None).await?;
-        self.log_in_on(server, greeted, user, credential, capabilities, collation).await
+        // On a Unix socket TLS is not needed for secrecy, but an account may demand it.
+        let is_spared = matches!(server.address, Address::Unix(_))
+            && greeted.greeting.capabilities.has(Capabilities::SSL)
+            && server.tls().pooled.as_ref().is_some_and(|tls| tls.mode == Mode::Preferred);
+        let wants_tls = is_spared && self.want_tls().contains(user);
+        let login = async |greeted: Greeted, tls: OnSocket| {
+            self.log_in(server, greeted, user, credential, capabilities, collation, tls).await
+        };
+        let first = login(greeted, if wants_tls { OnSocket::Tls } else { OnSocket::Plain }).await;
+        let is_denied =
+            matches!(first, Err(NoBackend::Login(LoginError::Refused { code: ACCESS_DENIED, .. })));
+        if !is_spared || wants_tls || !is_denied {
+            return first;
+        }
+        let again = self.greeted_once(server, None).await?;
+        match login(again, OnSocket::Tls).await {
+            Ok(logged_in) => {
+                let mut want_tls = self.want_tls();
+                if want_tls.len() < WANT_TLS_MAX {
+                    want_tls.insert(user.clone());
+                }
+                Ok(logged_in)
+            }
+            // That says no more.
+            Err(_) => first,
+        }
+    }
+
+    fn want_tls(&self) -> MutexGuard<'_, HashSet<UserName>> {
+        self.want_tls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same on a connection whose server has greeted.
@@ -196,6 +236,21 @@ impl Dialer {
         capabilities: Capabilities,
         collation: u8,
     ) -> Result<LoggedIn, NoBackend> {
+        let tls = OnSocket::Plain;
+        self.log_in(server, greeted, user, credential, capabilities, collation, tls).await
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all that a login says")]
+    async fn log_in(
+        &self,
+        server: &Server,
+        greeted: Greeted,
+        user: &UserName,
+        credential: &Credential,
+        capabilities: Capabilities,
+        collation: u8,
+        on_socket: OnSocket,
+    ) -> Result<LoggedIn, NoBackend> {
         let sent = user.in_login(collation.into(), brand(&greeted.greeting))?;
         let request = Request {
             user: &sent,
@@ -207,7 +262,11 @@ impl Dialer {
         };
         let limit = self.live.get().limits.login;
         let tls = server.tls();
-        let login = greeted.login(&request, tls.pooled.as_ref());
+        let tls = match (tls.pooled.clone(), on_socket) {
+            (Some(tls), OnSocket::Tls) => Some(BackendTls { mode: Mode::Required, ..tls }),
+            (tls, _) => tls,
+        };
+        let login = greeted.login(&request, tls.as_ref());
         let login = tokio::time::timeout(limit, login).await;
         Ok(login.map_err(|_| NoBackend::Late("limits.login", limit))??)
     }
@@ -231,6 +290,16 @@ impl Dialer {
         stream.write_all(&header).await
     }
 }
+
+/// What a Unix socket has of TLS that need not have any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnSocket {
+    Plain,
+    Tls,
+}
+
+/// `ER_ACCESS_DENIED_ERROR`.
+const ACCESS_DENIED: u16 = 1045;
 
 /// Why there is no connection. That Flifo has no descriptor left does not speak against the server.
 fn not_dialled(error: io::Error) -> NoBackend {
