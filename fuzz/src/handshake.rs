@@ -12,6 +12,7 @@ pub fn run(data: &[u8]) {
             assert!(capabilities.has(Capabilities::SSL));
         }
         Ok(FirstPacket::Login(login)) => self::login(&login),
+        Ok(FirstPacket::Old(login)) => assert_eq!(login.payload(), data),
         Err(_) => {}
     }
     authentication(data);

@@ -86,7 +86,8 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         let report = series(extent, *seed, &mut sites, &ways, flifo, interrupt)?;
         interrupt.check()?;
         print(*seed, &report);
-        found += report.findings.len() + report.wordless.len() + report.misruled.len();
+        found += report.findings.len() + report.undue.len();
+        found += report.wordless.len() + report.misruled.len();
     }
     ensure!(found == 0, "{found} logins are not as they should be");
     Ok(())
@@ -109,7 +110,8 @@ fn series(
     let next = AtomicU64::new(seed.wrapping_mul(SERIES));
     let is_over = || {
         let total = total.lock().expect("no lane panics with it");
-        let found = total.findings.len() + total.wordless.len() + total.misruled.len();
+        let found = total.findings.len() + total.undue.len();
+        let found = found + total.wordless.len() + total.misruled.len();
         extent.logins <= total.logins || extent.findings <= found || interrupt.check().is_err()
     };
     let lane = |site: &mut Site| {
@@ -131,6 +133,9 @@ fn series(
 fn print(seed: u64, report: &Report) {
     for finding in &report.findings {
         println!("MORE THAN DIRECTLY, {finding}");
+    }
+    for undue in &report.undue {
+        println!("LESS THAN DIRECTLY, WITHOUT A REASON, {undue}");
     }
     for wordless in &report.wordless {
         println!("CLOSED WITHOUT A WORD, {wordless}");

@@ -24,7 +24,10 @@ pub use blocking::{Blocking, BlockingError};
 pub enum LoginError {
     #[error("{message} (error {code}, SQLSTATE {sqlstate})")]
     Refused { code: u16, sqlstate: String, message: String },
-    #[error("the server asks for the plugin {0}, which cannot be answered with what is known")]
+    #[error(
+        "the server asks for the plugin {0}, which Flifo cannot answer with what it knows of the \
+         password: clients of such an account can be passed through, not pooled"
+    )]
     Plugin(Plugin),
     #[error(
         "the server wants the password itself, and the connection to it is neither TLS nor a Unix socket"
@@ -194,7 +197,7 @@ impl Greeted {
         let mut payload = Vec::new();
         login.encode(&mut payload);
         talk.write(&payload).await?;
-        let mut has_proved_sha2 = false;
+        let (mut has_proved_sha2, mut unanswered, mut questions) = (false, None, 0);
         loop {
             let payload = talk.read().await?;
             match AuthPacket::decode(&payload)? {
@@ -209,24 +212,38 @@ impl Greeted {
                         has_proved_sha2,
                     });
                 }
-                AuthPacket::Err => return Err(LoginError::refused(&payload)),
+                AuthPacket::Err => {
+                    return Err(match unanswered.take() {
+                        // What the server says is only that none of its methods was answered.
+                        Some(error) => error,
+                        None => LoginError::refused(&payload),
+                    });
+                }
                 AuthPacket::Switch { plugin: name, data } => {
                     has_proved_sha2 = false;
                     plugin = Plugin::from_name(name);
-                    let next = match plugin {
-                        // Its data is no nonce.
-                        Plugin::ClearPassword => Nonce::from_random([1; Nonce::LEN]),
-                        _ => Nonce::from_server(&plugin, data)?,
-                    };
-                    nonce = Some(next);
                     if let (true, Credential::Password(password)) =
                         (is_sha256(&plugin), request.credential)
                     {
+                        let next = Nonce::from_server(&plugin, data)?;
+                        nonce = Some(next);
                         let password = password.as_bytes();
                         prove_by_sha256(&mut talk, password, &next).await?;
                         continue;
                     }
-                    let answer = respond(request.credential, &plugin, &next, talk.stream())?;
+                    let answer = answer_switch(request.credential, &plugin, data, talk.stream());
+                    let answer = match answer {
+                        Ok((next, answer)) => {
+                            nonce = Some(next);
+                            answer
+                        }
+                        // The account may have another method, which MariaDB asks for behind a wrong answer.
+                        Err(error @ LoginError::Plugin(_)) if greeting.is_mariadb() => {
+                            unanswered.get_or_insert(error);
+                            NO_ANSWER.to_vec()
+                        }
+                        Err(error) => return Err(error),
+                    };
                     talk.write(&answer).await?;
                 }
                 AuthPacket::More(&[caching_sha2::FAST_OK]) => {
@@ -240,7 +257,16 @@ impl Greeted {
                     prove_fully(&mut talk, password.as_bytes(), &nonce).await?;
                     has_proved_sha2 = plugin == Plugin::CachingSha2;
                 }
-                AuthPacket::More(_) => return Err(LoginError::Plugin(plugin)),
+                // More of a method that was answered wrongly, on purpose.
+                AuthPacket::More(_) | AuthPacket::Bare(_)
+                    if unanswered.is_some() && questions < QUESTIONS_MAX =>
+                {
+                    questions += 1;
+                    talk.write(NO_ANSWER).await?;
+                }
+                AuthPacket::More(_) | AuthPacket::Bare(_) => {
+                    return Err(LoginError::Plugin(plugin));
+                }
             }
         }
     }
@@ -459,6 +485,28 @@ async fn prove(
         AuthPacket::Err => Err(LoginError::refused(&payload)),
         _ => Err(Malformed::new("public key").into()),
     }
+}
+
+/// A method that is answered wrongly may ask so many times more.
+const QUESTIONS_MAX: usize = 8;
+
+/// What no method takes for a proof.
+const NO_ANSWER: &[u8] = &[0];
+
+/// What is answered to a server that asks for another plugin, and the nonce that it came with.
+fn answer_switch(
+    credential: &Credential,
+    plugin: &Plugin,
+    data: &[u8],
+    stream: &Stream,
+) -> Result<(Nonce, Vec<u8>), LoginError> {
+    let nonce = match plugin {
+        // What comes with it is no nonce that is known here.
+        Plugin::ClearPassword => Nonce::from_random([1; Nonce::LEN]),
+        Plugin::Other(_) => return Err(LoginError::Plugin(plugin.clone())),
+        _ => Nonce::from_server(plugin, data)?,
+    };
+    Ok((nonce, respond(credential, plugin, &nonce, stream)?))
 }
 
 fn respond(

@@ -26,6 +26,7 @@ use std::task::{Context, Poll, ready};
 use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::coop::poll_proceed;
+use wire::auth::certificate::Fingerprint;
 
 use self::session::Session;
 use self::socket::Socket;
@@ -230,6 +231,18 @@ impl Stream {
         self.shake_hands(session, already_read).await
     }
 
+    /// The client was shown this certificate in the handshake.
+    pub(crate) fn has_shown(&mut self, certificate: Fingerprint) {
+        if let Some(session) = &mut self.tls {
+            session.shown = Some(certificate);
+        }
+    }
+
+    /// The certificate that the peer was shown, where it is a client.
+    pub fn shown(&self) -> Option<Fingerprint> {
+        self.tls.as_ref().and_then(|session| session.shown)
+    }
+
     /// Begins TLS with a server that has been asked for it; `name` is whose certificate is
     /// expected.
     ///
@@ -255,6 +268,11 @@ impl Stream {
 
     pub fn tls_facts(&self) -> Option<TlsFacts> {
         self.tls.as_ref().map(|session| session.facts())
+    }
+
+    /// The certificate that the peer has shown.
+    pub fn peer_certificate(&self) -> Option<Fingerprint> {
+        self.tls.as_ref().and_then(|session| session.peer_certificate())
     }
 
     pub fn peer(&self) -> Peer {

@@ -7,6 +7,7 @@
 //! TLS 1.2 and 1.3 are spoken, 1.2 for servers as old as MySQL 5.7.
 
 mod files;
+mod offer;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -25,6 +26,8 @@ use rustls::{
 };
 
 use self::verify::{AnyServer, TrustedServer};
+
+pub use self::offer::Offer;
 
 /// How much a backend insists on TLS; MySQL's own modes under its own names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -184,33 +187,28 @@ impl ForBackends {
 
 impl ForClients {
     /// Reads the files, or makes a certificate.
-    pub fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
-        let provider = provider();
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(library)?;
-        let builder = match &self.ca {
-            None => builder.with_no_client_auth(),
+    pub fn offer(&self) -> Result<Offer, TlsError> {
+        let verifier = match &self.ca {
+            None => None,
             Some(ca) => {
                 let authorities = Arc::new(files::authorities(ca)?);
                 let verifier =
-                    WebPkiClientVerifier::builder_with_provider(authorities, provider).build();
-                builder.with_client_cert_verifier(verifier.map_err(library)?)
+                    WebPkiClientVerifier::builder_with_provider(authorities, provider()).build();
+                Some(verifier.map_err(library)?)
             }
         };
-        let mut config = match &self.identity {
-            None => {
-                let (certificate, key) = self_signed()?;
-                builder.with_single_cert(vec![certificate], key).map_err(library)?
-            }
+        match &self.identity {
+            None => Offer::made_up(verifier),
             Some(identity) => {
                 let (chain, key) = identity.read()?;
-                builder.with_single_cert(chain, key).map_err(|error| identity.refuse(&error))?
+                Offer::of(verifier, chain, key).map_err(|error| identity.refuse(&error))
             }
-        };
-        // A client that comes back is spared the signature, and no memory is kept for it.
-        config.ticketer = aws_lc_rs::Ticketer::new().map_err(library)?;
-        Ok(Arc::new(config))
+        }
+    }
+
+    /// The same as most clients are shown it.
+    pub fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        Ok(self.offer()?.config())
     }
 }
 
@@ -267,10 +265,15 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-fn self_signed() -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), TlsError> {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(library)?;
-    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    Ok((made.cert.der().clone(), key.into()))
+/// A certificate that no authority has signed, and its key of this kind.
+fn self_signed(
+    kind: &'static rcgen::SignatureAlgorithm,
+) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), TlsError> {
+    let key = rcgen::KeyPair::generate_for(kind).map_err(library)?;
+    let names = rcgen::CertificateParams::new(["localhost".to_owned()]).map_err(library)?;
+    let certificate = names.self_signed(&key).map_err(library)?;
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    Ok((certificate.der().clone(), key.into()))
 }
 
 fn library(error: impl fmt::Display) -> TlsError {

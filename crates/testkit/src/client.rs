@@ -12,7 +12,8 @@ use backend::tls::{ForBackends, Mode};
 use backend::{Address, Stream, Talk};
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
-use wire::auth::{Nonce, Plugin, Secret, caching_sha2, rsa};
+use wire::auth::certificate::{BY_SHA256, Stored};
+use wire::auth::{Nonce, Plugin, Secret, caching_sha2, ed25519, native, rsa};
 use wire::bytes::{Reader, Write};
 use wire::command::Opcode;
 use wire::handshake::UTF8MB4;
@@ -52,6 +53,8 @@ pub struct Builder {
     source: Option<IpAddr>,
     /// What it says of itself, as packets have it.
     attributes: Vec<u8>,
+    /// What it answers first, whatever was right.
+    first: Option<Vec<u8>>,
 }
 
 /// A client that is logged in.
@@ -64,6 +67,9 @@ pub struct Client {
     capabilities: Capabilities,
     /// What it was asked during its last login.
     pub asked: Vec<Asked>,
+    /// Whether the other end has vouched for its certificate by the password, and rightly, whatever scramble a client
+    /// takes for it: that of the greeting, or that of the last question. `None`: it has not.
+    pub vouched: Option<bool>,
 }
 
 /// What any client of today can do, without what changes the form of results.
@@ -86,6 +92,12 @@ impl Builder {
     #[must_use]
     pub fn plugin(self, plugin: Plugin) -> Self {
         Self { plugin, ..self }
+    }
+
+    /// Answers this first, instead of a proof, also where it is asked for one.
+    #[must_use]
+    pub fn first(self, answer: &[u8]) -> Self {
+        Self { first: Some(answer.to_vec()), ..self }
     }
 
     /// Goes on in TLS, without a check of the server's identity.
@@ -173,8 +185,8 @@ impl Builder {
         let runtime = runtime.map_err(Problem::Tls)?;
         let opened =
             runtime.block_on(async { tokio::time::timeout(PATIENCE, self.open(asked)).await });
-        let (talk, nonce, capabilities, key) = opened.map_err(|_| late())??;
-        Ok(Client { runtime, talk, nonce, key, capabilities, asked: asked.clone() })
+        let Opened { talk, nonce, capabilities, key, vouched } = opened.map_err(|_| late())??;
+        Ok(Client { runtime, talk, nonce, key, capabilities, asked: asked.clone(), vouched })
     }
 
     async fn dial(&self) -> io::Result<Stream> {
@@ -187,10 +199,7 @@ impl Builder {
         Ok(socket.connect(SocketAddr::new(host, *port)).await?.into())
     }
 
-    async fn open(
-        self,
-        asked: &mut Vec<Asked>,
-    ) -> Result<(Talk, Nonce, Capabilities, Option<String>), Problem> {
+    async fn open(self, asked: &mut Vec<Asked>) -> Result<Opened, Problem> {
         let stream = self.dial().await.map_err(Problem::Tls)?;
         let greeted = login::greet(stream).await?;
         let mut login = Login {
@@ -208,19 +217,44 @@ impl Builder {
         let nonce = Nonce::from_server(&self.plugin, &greeting.nonce)?;
         // A nonce that is meant for another plugin is not answered, as MySQL's own clients do.
         if Plugin::from_name(&greeting.plugin) == self.plugin {
-            login.response = answer(&self.plugin, &self.password, &nonce, &self.other);
+            let right = || answer(&self.plugin, &self.password, &nonce, &self.other);
+            login.response = self.first.clone().unwrap_or_else(right);
         }
         let mut payload = Vec::new();
         login.encode(&mut payload);
         talk.write(&payload).await?;
         let (key, other) = (self.key.as_deref(), &self.other[..]);
-        let mut proof = Proof { talk: &mut talk, nonce, key, other, asked: vec![] };
+        let plugin = self.plugin.clone();
+        let first = self.first.as_deref();
+        let mut proof = Proof { talk: &mut talk, plugin, nonce, key, other, first, asked: vec![] };
         let proved = proof.run(&self.password).await;
-        let Proof { nonce, asked: questions, .. } = proof;
+        let Proof { plugin, nonce, asked: questions, .. } = proof;
         *asked = questions;
-        proved?;
-        Ok((talk, nonce, login.capabilities, self.key))
+        let ok = proved?;
+        let capabilities = login.capabilities;
+        let said = OkPacket::decode(&ok, capabilities)?.info;
+        let certificate = talk.stream().peer_certificate();
+        let vouched = certificate.filter(|_| said.first() == Some(&BY_SHA256)).map(|certificate| {
+            let password = self.password.as_bytes();
+            let stored = match plugin {
+                Plugin::Ed25519 => Stored::Ed25519(ed25519::SigningKey::of(password).public()),
+                _ => Stored::Native(native::NativeStage1::of(password).stored()),
+            };
+            let first = Nonce::from_server(&Plugin::NativePassword, &greeting.nonce);
+            let last = if plugin == Plugin::NativePassword { Ok(nonce) } else { first };
+            [first, last].iter().flatten().all(|it| certificate.vouched_by(&stored, it) == said)
+        });
+        Ok(Opened { talk, nonce, capabilities, key: self.key, vouched })
     }
+}
+
+/// A connection that is logged in.
+struct Opened {
+    talk: Talk,
+    nonce: Nonce,
+    capabilities: Capabilities,
+    key: Option<String>,
+    vouched: Option<bool>,
 }
 
 impl Client {
@@ -238,6 +272,7 @@ impl Client {
             schema: None,
             source: None,
             attributes: Vec::new(),
+            first: None,
         }
     }
 
@@ -330,7 +365,16 @@ impl Client {
             talk.set_sequence(0);
             talk.write(&payload).await?;
             let key = key.as_deref();
-            let mut proof = Proof { talk, nonce: *nonce, key, other: &[], asked: vec![] };
+            let (nonce_now, plugin) = (*nonce, plugin.clone());
+            let mut proof = Proof {
+                talk,
+                plugin,
+                nonce: nonce_now,
+                key,
+                other: &[],
+                first: None,
+                asked: vec![],
+            };
             proof.run(password).await?;
             *asked = proof.asked;
             *nonce = proof.nonce;
@@ -348,21 +392,25 @@ impl Client {
 /// A password that is being proved, from the first answer on.
 struct Proof<'a> {
     talk: &'a mut Talk,
+    plugin: Plugin,
     nonce: Nonce,
     key: Option<&'a str>,
     other: &'a [u8],
+    first: Option<&'a [u8]>,
     asked: Vec<Asked>,
 }
 
 impl Proof<'_> {
-    async fn run(&mut self, password: &str) -> Result<(), Problem> {
+    /// The answer is the OK packet's payload.
+    async fn run(&mut self, password: &str) -> Result<Vec<u8>, Problem> {
         loop {
             let payload = self.talk.read().await?;
             match AuthPacket::decode(&payload)? {
-                AuthPacket::Ok => return Ok(()),
+                AuthPacket::Ok => return Ok(payload),
                 AuthPacket::Err => return Err(Problem::refused(&payload)),
                 AuthPacket::Switch { plugin: name, data } => {
                     let plugin = Plugin::from_name(name);
+                    self.plugin = plugin.clone();
                     self.asked.push(Asked::Switch(plugin.to_string()));
                     if login::is_sha256(&plugin) && self.other.is_empty() {
                         let nonce = Nonce::from_server(&plugin, data)?;
@@ -373,7 +421,8 @@ impl Proof<'_> {
                     if has_nonce {
                         self.nonce = Nonce::from_server(&plugin, data)?;
                     }
-                    let answer = answer(&plugin, password, &self.nonce, self.other);
+                    let right = || answer(&plugin, password, &self.nonce, self.other);
+                    let answer = self.first.map_or_else(right, <[u8]>::to_vec);
                     self.talk.write(&answer).await?;
                 }
                 AuthPacket::More(&[caching_sha2::FAST_OK]) => self.asked.push(Asked::Fast),
@@ -390,7 +439,9 @@ impl Proof<'_> {
                         }
                     }
                 }
-                AuthPacket::More(_) => return Err(Malformed::new("more data").into()),
+                AuthPacket::More(_) | AuthPacket::Bare(_) => {
+                    return Err(Malformed::new("more data").into());
+                }
             }
         }
     }

@@ -11,8 +11,10 @@
 
 pub mod base64;
 pub mod caching_sha2;
+pub mod certificate;
 pub mod ed25519;
 pub mod native;
+pub mod parsec;
 pub mod rsa;
 mod secret;
 pub mod sha_crypt;

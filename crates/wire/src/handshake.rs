@@ -108,8 +108,18 @@ pub struct Login {
 /// What arrives first from a client: a request to go on in TLS, or the login itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FirstPacket {
-    TlsRequest { capabilities: Capabilities },
+    TlsRequest {
+        capabilities: Capabilities,
+    },
     Login(Login),
+    /// By the protocol before 4.1.
+    Old(OldLogin),
+}
+
+/// A login by the protocol before 4.1. It is not spoken here: it is known by its form, and can be passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldLogin {
+    payload: Vec<u8>,
 }
 
 /// Bytes of the fixed part, which is all there is of a TLS request.
@@ -122,7 +132,25 @@ impl FirstPacket {
         if payload.len() == TLS_REQUEST_LEN && capabilities.has(Capabilities::SSL) {
             return Ok(Self::TlsRequest { capabilities });
         }
+        if !capabilities.has(Capabilities::PROTOCOL_41)
+            && let Some(old) = OldLogin::decode(payload)
+        {
+            return Ok(Self::Old(old));
+        }
         Login::decode(payload).map(Self::Login)
+    }
+}
+
+impl OldLogin {
+    /// Two bytes of capabilities, three of the longest packet, the user's name and its end, and what proves it.
+    fn decode(payload: &[u8]) -> Option<Self> {
+        const HEAD: usize = 5;
+        let name = payload.get(HEAD..)?;
+        name.contains(&0).then(|| Self { payload: payload.to_vec() })
+    }
+
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
     }
 }
 
@@ -238,6 +266,9 @@ pub enum AuthPacket<'a> {
     },
     Ok,
     Err,
+    /// Any other first byte: data of the plugin as it is, which MariaDB marks only where it could be taken for another
+    /// packet.
+    Bare(&'a [u8]),
 }
 
 /// First payload byte of [`AuthPacket::More`].
@@ -256,7 +287,7 @@ impl<'a> AuthPacket<'a> {
                 let plugin = reader.nul_bytes("plugin name")?;
                 Self::Switch { plugin, data: reader.rest() }
             }
-            _ => return Err(Malformed::new("authentication packet's first byte")),
+            _ => Self::Bare(payload),
         })
     }
 

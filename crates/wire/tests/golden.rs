@@ -174,6 +174,7 @@ fn letter(kind: Kind, payload: &[u8], capabilities: Capabilities) -> Result<char
                     AuthPacket::encode_switch(plugin, data, &mut again);
                 }
                 AuthPacket::More(data) => AuthPacket::encode_more(data, &mut again),
+                AuthPacket::Bare(data) => again.extend_from_slice(data),
                 AuthPacket::Ok | AuthPacket::Err => {}
             }
             'a'

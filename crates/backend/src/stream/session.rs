@@ -15,12 +15,16 @@ use std::sync::Arc;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
+use wire::auth::certificate::Fingerprint;
+
 use super::socket::Socket;
 use crate::tls::hint;
 
 #[derive(Debug)]
 pub(super) struct Session {
     state: RefCell<State>,
+    /// What a client was shown.
+    pub(super) shown: Option<Fingerprint>,
 }
 
 #[derive(Debug)]
@@ -83,7 +87,7 @@ impl Session {
             ended: false,
             failure: None,
         };
-        Self { state: RefCell::new(state) }
+        Self { state: RefCell::new(state), shown: None }
     }
 
     /// Hands over what was read from the socket before the session was made.
@@ -184,6 +188,13 @@ impl Session {
             state.tls.send_close_notify();
             let _ = state.flush(socket);
         }
+    }
+
+    /// The certificate that the peer has shown.
+    pub(super) fn peer_certificate(&self) -> Option<Fingerprint> {
+        let state = self.state.borrow();
+        let chain = state.tls.peer_certificates()?;
+        chain.first().map(|certificate| Fingerprint::of(certificate))
     }
 
     pub(super) fn facts(&self) -> TlsFacts {

@@ -222,7 +222,7 @@ async fn clients_show_certificates_where_they_must() {
 #[tokio::test]
 async fn old_servers_speak_tls_1_2() {
     for (version, name) in [(&TLS12, "TLSv1.2"), (&TLS13, "TLSv1.3")] {
-        let (certificate, key) = self_signed().unwrap();
+        let (certificate, key) = self_signed(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
         let server = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[version])
             .unwrap()
@@ -290,4 +290,39 @@ fn bad_files_are_named_with_what_is_wrong() {
     assert!(error.contains("required verifies nothing"), "{error}");
     let error = server_name("a b").unwrap_err().to_string();
     assert!(error.contains("\"a b\""), "{error}");
+}
+
+#[tokio::test]
+async fn a_client_that_knows_rsa_alone_is_shown_a_certificate_of_its_own() {
+    let offer = ForClients::default().offer().unwrap();
+    let mut shown = Vec::new();
+    for suites in [
+        &[aws_lc_rs::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256][..],
+        &[aws_lc_rs::cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256],
+        &[aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
+        &[aws_lc_rs::cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384],
+    ] {
+        let provider =
+            CryptoProvider { cipher_suites: suites.to_vec(), ..aws_lc_rs::default_provider() };
+        let algorithms = provider.signature_verification_algorithms;
+        let config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyServer::new(algorithms)))
+            .with_no_client_auth();
+        let (near, far) = UnixStream::pair().unwrap();
+        let near = Stream::try_from(near).unwrap();
+        let name = server_name("localhost").unwrap();
+        let (client, server) = tokio::join!(
+            near.connect_tls(Arc::new(config), name),
+            offer.accept(Stream::try_from(far).unwrap(), &[])
+        );
+        let (client, server) = (client.unwrap(), server.unwrap());
+        let certificate = server.shown().unwrap();
+        assert_eq!(client.peer_certificate(), Some(certificate));
+        shown.push(certificate);
+    }
+    assert_eq!((shown[0], shown[1]), (shown[2], shown[3]), "each is made once");
+    assert_ne!(shown[0], shown[1]);
 }

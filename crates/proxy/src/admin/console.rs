@@ -210,10 +210,10 @@ async fn arrive(outside: &Outside, mut talk: Talk, id: u32) -> Option<Arrival> {
     greeting.encode(&mut payload);
     talk.write(&payload).await.ok()?;
     let mut first = FirstPacket::decode(&talk.read().await.ok()?);
-    if let (Ok(FirstPacket::TlsRequest { .. }), Some(config)) = (&first, tls) {
+    if let (Ok(FirstPacket::TlsRequest { .. }), Some(offer)) = (&first, tls) {
         let sequence = talk.sequence();
         let (stream, unread) = talk.into_parts();
-        let stream = stream.accept_tls(config, &unread).await.ok()?;
+        let stream = offer.accept(stream, &unread).await.ok()?;
         talk = Talk::resume(stream, Vec::new(), sequence);
         first = FirstPacket::decode(&talk.read().await.ok()?);
     }
@@ -229,6 +229,7 @@ async fn arrive(outside: &Outside, mut talk: Talk, id: u32) -> Option<Arrival> {
         Ok(FirstPacket::TlsRequest { .. }) => {
             bad("TLS was asked for, which was not offered".into())
         }
+        Ok(FirstPacket::Old(_)) => bad("the protocol before 4.1 is not spoken".into()),
         Err(error) => bad(error.to_string()),
     };
     refuse(&talk, CAPABILITIES, &refusal).await;

@@ -376,6 +376,18 @@ fn users(reading: &mut Reading<'_>) {
                            users.mode = \"pass-through\"";
             error(origin, "users.password", message.to_owned());
         }
+        let seconds: Vec<_> = SECOND_PASSWORDS.into_iter().filter(|it| written.has(it)).collect();
+        if let [first, rest @ ..] = &seconds[..] {
+            for other in rest {
+                let message = format!("{first} is given as well: one of them is enough");
+                error(&written.origin(other), other, message);
+            }
+            if given.is_empty() {
+                let message = "there is no first one: set users.password, users.password_hash or \
+                               users.password_file";
+                error(&written.origin(first), first, message.to_owned());
+            }
+        }
         let own = user.password.as_ref().and_then(Password::plugin);
         if let Some(own) = own.filter(|own| *own != user.plugin && written.has("users.plugin")) {
             let message = format!(
@@ -451,3 +463,7 @@ fn bounds(
 
 pub(super) const PASSWORDS: [&str; 3] =
     ["users.password", "users.password_hash", "users.password_file"];
+
+/// The same of the one that is as good.
+pub(super) const SECOND_PASSWORDS: [&str; 3] =
+    ["users.second_password", "users.second_password_hash", "users.second_password_file"];

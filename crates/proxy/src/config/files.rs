@@ -13,7 +13,7 @@ use engine::statement::firewall::{FORMS_MAX, FirewallMode};
 use wire::auth::Secret;
 use zeroize::Zeroizing;
 
-use super::check::PASSWORDS;
+use super::check::{PASSWORDS, SECOND_PASSWORDS};
 use super::plan::{ClientTlsMode, Password, ServerOptions};
 use super::problem::{Origin, Problem, ProblemPlace, Report, Severity, Source};
 use super::reader::{Reading, Written};
@@ -108,7 +108,7 @@ pub(super) fn privacy(reading: &mut Reading<'_>, path: &Path) {
     {
         reading.report.warn(&place.written.origin(option), option, message);
     }
-    let secrets = &PASSWORDS[..2];
+    let secrets = [PASSWORDS[0], PASSWORDS[1], SECOND_PASSWORDS[0], SECOND_PASSWORDS[1]];
     let has_secret = |written: &Written| secrets.iter().any(|path| written.has(path));
     let user = reading.users.iter().find(|user| has_secret(&user.written));
     if let Some(user) = user
@@ -123,10 +123,14 @@ pub(super) fn privacy(reading: &mut Reading<'_>, path: &Path) {
 fn passwords(reading: &mut Reading<'_>) {
     let Reading { plan, written, users, clusters, report, .. } = reading;
     for (user, written) in plan.users.iter_mut().zip(users) {
-        let Some(path) = &user.password_file else { continue };
-        let option = PASSWORDS[2];
-        let password = password(path, &written.written.origin(option), option, report);
-        user.password = password.map(Password::Plain).or_else(|| user.password.take());
+        let second = (&user.second_password_file, &mut user.second_password, SECOND_PASSWORDS[2]);
+        for (path, known, option) in
+            [(&user.password_file, &mut user.password, PASSWORDS[2]), second]
+        {
+            let Some(path) = path else { continue };
+            let password = password(path, &written.written.origin(option), option, report);
+            *known = password.map(Password::Plain).or_else(|| known.take());
+        }
     }
     if let Some(path) = &plan.checks.password_file {
         let option = "checks.password_file";

@@ -369,6 +369,10 @@ pub struct UserOptions {
     pub password: Option<Password>,
     /// Where the password was read from, if from a file of its own.
     pub password_file: Option<PathBuf>,
+    /// One more password that is as good, while the user changes from one to the other.
+    pub second_password: Option<Password>,
+    /// Where that was read from.
+    pub second_password_file: Option<PathBuf>,
     /// What clients are asked to prove the password with.
     pub plugin: Plugin,
     /// Whether clients share backends. Then the password is known; else each client is passed through.
@@ -620,6 +624,8 @@ impl Default for UserOptions {
             name: String::new(),
             password: None,
             password_file: None,
+            second_password: None,
+            second_password_file: None,
             plugin: Plugin::NativePassword,
             pooled: true,
             clients_max: None,
@@ -703,7 +709,9 @@ impl Plan {
 
     /// All files that are read because an option names them.
     pub(crate) fn named_files(&self) -> impl Iterator<Item = &Path> {
-        let passwords = self.users.iter().map(|user| &user.password_file);
+        let passwords = self.users.iter();
+        let passwords =
+            passwords.flat_map(|user| [&user.password_file, &user.second_password_file]);
         let of_clusters = self.clusters.iter().map(|it| &it.options.checks.password_file);
         let passwords = passwords.chain([&self.checks.password_file]).chain(of_clusters);
         let own = self.tls_files().map(|(_, file)| file).chain(self.cluster_files());

@@ -187,7 +187,7 @@ impl Client {
             gtid: Seldom::default(),
             pinned: Seldom::default(),
             several: Cell::default(),
-            input: Input::new(login.more, login.sequence),
+            input: Input::new(login.more, login.sequence, login.vouched),
             logged: LoggedClient::new(crate::worker::clock::now()),
             outbox: Outbox::default(),
             course: Cell::default(),
@@ -524,6 +524,8 @@ pub(crate) struct Login {
     pub(crate) more: Vec<u8>,
     /// The login ends with the reply to a command, whose sequence id must be this.
     pub(crate) sequence: Option<u8>,
+    /// What that reply says to vouch for Flifo's certificate.
+    pub(crate) vouched: Option<Vec<u8>>,
 }
 
 impl Client {

@@ -23,26 +23,32 @@ pub(crate) struct Input {
     pub(crate) packets: Cell<u8>,
     /// The command in hand completes the login; its reply has this sequence id.
     pub(crate) login_sequence: Cell<Option<u8>>,
+    /// What that reply says to vouch for Flifo's certificate.
+    pub(crate) vouched: Seldom<Vec<u8>>,
     /// What the client still has to send for the command in hand.
     pub(crate) upload: Seldom<Passage>,
     /// The client may send its next command when the upload ends: there will be no reply.
     pub(crate) upload_ends_turn: Cell<bool>,
     /// What proves a change of user, until the client's task deals with it.
     pub(crate) change_of_user: Seldom<Vec<u8>>,
+    /// How many changes of user were refused.
+    pub(crate) refused_changes: Cell<u8>,
     /// How fast the command in hand comes, if not all of it was there at once.
     progress: Seldom<Progress>,
 }
 
 impl Input {
     /// Of a client behind whose login these bytes have come.
-    pub(crate) fn new(more: Vec<u8>, login_sequence: Option<u8>) -> Self {
-        Self {
+    pub(crate) fn new(more: Vec<u8>, login_sequence: Option<u8>, vouched: Option<Vec<u8>>) -> Self {
+        let input = Self {
             unseen: Cell::new(!more.is_empty()),
             more: RefCell::new(more),
             packets: Cell::new(1),
             login_sequence: Cell::new(login_sequence),
             ..Self::default()
-        }
+        };
+        input.vouched.set(vouched);
+        input
     }
 
     /// Takes what was read too early.

@@ -60,7 +60,8 @@ fn accept(client: &Client, entered: Entered) {
     outbox::in_spare(|changes| {
         let status = client.session.borrow().status();
         tracker::put_schema(&entered.schema, changes);
-        let packet = OkPacket { status, changes, ..OkPacket::EMPTY };
+        let vouched = client.input.vouched.take().unwrap_or_default();
+        let packet = OkPacket { status, changes, info: &vouched, ..OkPacket::EMPTY };
         outbox::in_spare(|out| {
             put_packet_with(out, sequence, |out| packet.encode(OK, client.capabilities, out));
             let mut session = client.session.borrow_mut();

@@ -45,13 +45,23 @@ pub(crate) fn ok(
             _ => {}
         }
     }
+    Some(written(&OkPacket { changes: &changes, ..*ok }, packet, capabilities, scratch))
+}
+
+/// This in the place of the packet.
+pub(crate) fn written(
+    ok: &OkPacket<'_>,
+    packet: &[u8],
+    capabilities: Capabilities,
+    scratch: &RefCell<Vec<u8>>,
+) -> Vec<u8> {
     // Statements in a transaction report that they are: no allocation for each.
     let mut out = scratch.take();
     out.clear();
     put_packet_with(&mut out, packet[HEADER - 1], |out| {
-        OkPacket { changes: &changes, ..*ok }.encode(packet[HEADER], capabilities, out);
+        ok.encode(packet[HEADER], capabilities, out);
     });
-    Some(out)
+    out
 }
 
 /// The variables that servers report by default to a client that asks for session tracking.

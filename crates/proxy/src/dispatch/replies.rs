@@ -351,9 +351,17 @@ fn inspect(
                     if fits {
                         packet[..len].copy_from_slice(&shorter);
                     }
+                    let is_longer = !fits && matches!(flight.purpose, Purpose::LoginSchema(..));
+                    if is_longer {
+                        // Nothing else is in this reply.
+                        client.write_with_next(&shorter);
+                    }
                     worker.scratch.replace(shorter);
                     if fits {
                         return at.start + len;
+                    }
+                    if is_longer {
+                        return at.start;
                     }
                 }
             }
@@ -511,7 +519,9 @@ fn see_ok(
     }
     // MySQL counts the warnings of whatever has run on the backend before; a session that begins has none.
     let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
-    let ok = &OkPacket { warnings: if is_login { 0 } else { ok.warnings }, ..*ok };
+    let vouched = if is_login { client.input.vouched.take() } else { None };
+    let warnings = if is_login { 0 } else { ok.warnings };
+    let ok = &OkPacket { warnings, info: vouched.as_deref().unwrap_or(ok.info), ..*ok };
     // Of several results, a later one need not clear what an earlier one has left.
     flight.warnings = flight.warnings.max(ok.warnings);
     flight.last = ok.warnings;
@@ -538,7 +548,13 @@ fn see_ok(
     let listens = if session.is_told_of_all() { Listens::ToAll } else { Listens::ToUsual };
     drop(session);
     let note = |gtid: &[u8]| unreported::note_gtid(worker, client, backend, gtid);
-    ok_rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note)
+    let rewritten = ok_rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note);
+    match vouched {
+        Some(_) if rewritten.is_none() => {
+            Some(ok_rewrite::written(ok, packet, client.capabilities, &worker.scratch))
+        }
+        _ => rewritten,
+    }
 }
 
 /// Whether a statement may have fired triggers, or called what a view calls, before it failed like this.

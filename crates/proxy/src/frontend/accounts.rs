@@ -14,10 +14,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use backend::login::Many;
+use backend::login::{LoginError, Many};
 use engine::account::held::{AccountRefusal, AccountRules};
 use engine::account::name::UserName;
 use engine::account::row::Row;
+use wire::auth::certificate;
 use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
@@ -41,7 +42,7 @@ const TOLD_MAX: usize = 1000;
 /// The user of this name whose clients are pooled, if there is one. A name that is not known may be new.
 pub(crate) async fn find(worker: &Worker, name: &UserName) -> Option<Arc<User>> {
     let users = &worker.shared.users;
-    if let Some(user) = users.get(name) {
+    if let Some(user) = users.get(name).filter(|user| !user.is_beyond_flifo()) {
         if !user.is_found() {
             return learnt::is_right(worker, name, &user).await.then_some(user);
         }
@@ -49,11 +50,11 @@ pub(crate) async fn find(worker: &Worker, name: &UserName) -> Option<Arc<User>> 
         read(worker, worker.plan().server.accounts_period * 2).await;
         return users.get(name);
     }
-    if users.is_pass_through(name) {
+    if users.is_configured(name) {
         return None;
     }
     read(worker, SOON).await;
-    users.get(name)
+    users.get(name).filter(|user| !user.is_beyond_flifo())
 }
 
 /// A client's proof was wrong: whether this user's password is another one since then.
@@ -98,6 +99,17 @@ pub(crate) async fn judge(
     }
 }
 
+/// Has what the server stores for accounts of this name looked at, if the table tells of them: by it, Flifo can vouch
+/// for its certificate.
+pub(crate) fn stored<R>(
+    worker: &Worker,
+    name: &UserName,
+    look: impl FnOnce(&[certificate::Stored]) -> Option<R>,
+) -> Option<R> {
+    let table = worker.shared.accounts.lock().table.clone()?;
+    look(table.stored(name))
+}
+
 /// Another user reads the table from now on, or none does: that is in force already. What the one before has read counts
 /// no longer: clients that come now wait until the new one has tried.
 pub(crate) fn change_reader(shared: &Shared) {
@@ -138,6 +150,10 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
 /// Says, once for each user, that its clients are passed through, and what would pool them.
 pub(crate) fn tell_pass_through(worker: &Worker, name: &UserName) {
     if worker.shared.users.is_pass_through(name) {
+        return;
+    }
+    if worker.shared.users.get(name).is_some_and(|user| user.is_beyond_flifo()) {
+        // Its server's words have told why.
         return;
     }
     let mut state = worker.shared.accounts.lock();
@@ -273,8 +289,14 @@ async fn sorted(worker: &Worker) -> Result<Sorted, NoBackend> {
     let limit = worker.plan().limits.connect;
     let read = async {
         let rules = held::rules(server, &mut logged_in).await?;
-        let text = if logged_in.is_mariadb { table::MARIADB } else { table::MYSQL };
-        Ok::<_, NoBackend>((rules, logged_in.rows_within(text, table::BYTES_MAX).await?))
+        let text = if logged_in.is_mariadb { table::MARIADB.as_str() } else { table::MYSQL };
+        let many = match logged_in.rows_within(text, table::BYTES_MAX).await {
+            Err(LoginError::Refused { code: table::NO_SUCH_COLUMN, .. }) => {
+                logged_in.rows_within(table::OLD_MYSQL, table::BYTES_MAX).await?
+            }
+            many => many?,
+        };
+        Ok::<_, NoBackend>((rules, many))
     };
     let read = tokio::time::timeout(limit, read).await;
     let (rules, many) = read.map_err(|_| NoBackend::Late("limits.connect", limit))??;

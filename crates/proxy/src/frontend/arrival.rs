@@ -240,6 +240,7 @@ fn client(
         cluster,
         more: described.more,
         sequence: described.login_sequence,
+        vouched: None,
     });
     client.logged.since = before(described.age);
     client.times.transaction.set(described.transaction.map(before));

@@ -41,6 +41,7 @@ pub(crate) async fn confirm(
             Ok(())
         }
         Err(error) if error.is_refusal() || terms.are_refused() => {
+            user.see_failure(name, &error);
             tracing::debug!(user = %name, %error, "the server does not let a user in any more");
             Err(error.fault(worker.shared.cluster.server(route::asked_of(worker, name))))
         }

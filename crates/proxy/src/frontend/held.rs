@@ -276,6 +276,9 @@ async fn know(
     }
     let limit = if old.is_some() { PATIENCE } else { worker.plan().limits.login };
     let asked = tokio::time::timeout(limit, ask(worker, cluster, name, user)).await;
+    if let Ok(Err(error)) = &asked {
+        user.see_failure(name, error);
+    }
     match (asked.unwrap_or(Err(NoBackend::Late("limits.login", limit))), old) {
         (Ok(new), old) => {
             if new.account.is_none() && old.is_none() {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use backend::login::Greeted;
 use backend::talk::TalkError;
+use backend::tls::Offer;
 use backend::{Stream, Talk};
 use engine::account::name::{Brand, Packet};
 use engine::pin::Pin;
@@ -35,6 +36,7 @@ use crate::fault::{Fault, Kind};
 use crate::frontend::accepted::{Accepted, Socket};
 use crate::frontend::accounts;
 use crate::frontend::audited;
+use crate::frontend::before_41;
 use crate::frontend::client_task::{self, ClientPlace};
 use crate::frontend::confirm;
 use crate::frontend::guesses::{self, Answered, Attempt};
@@ -43,6 +45,7 @@ use crate::frontend::hidden;
 use crate::frontend::pass_through;
 use crate::frontend::pending_login::{self, Applicant, Claim, NoLogin, PendingLogin};
 use crate::frontend::prove::{self, PasswordProof};
+use crate::frontend::vouch;
 use crate::pool::keys::{Key, KeyId};
 use crate::pool::opener;
 use crate::users::logins::{NoPass, Pass};
@@ -129,6 +132,7 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
             audited::see_refusal(worker, &applicant, &packet);
             None
         }
+        Ok(Err(NoLogin::Asked)) => None,
         Ok(Err(NoLogin::Talk(error))) => {
             worker.count_fault(Kind::BadHandshake);
             audited::see_break(worker, &applicant, &error.to_string());
@@ -190,8 +194,9 @@ async fn log_in(
             greet_with(pending_login, Fault::new(Kind::Stopping, "Flifo is stopping")).await
         );
     }
-    pending_login =
-        pass.lend(crate::frontend::proxy_protocol::receive(worker, pending_login)).await?;
+    pending_login = pass
+        .lend(crate::frontend::proxy_protocol::receive(worker, pending_login, deadline))
+        .await?;
     pending_login.server = match greeter {
         Greeter::Server => {
             let first = worker.shared.cluster.first_cluster();
@@ -209,7 +214,7 @@ async fn log_in(
         Ok(greeting) => greeting,
         Err(fault) => return Err(greet_with(pending_login, fault).await),
     };
-    pending_login.offered = greeting.capabilities;
+    (pending_login.offered, pending_login.brand) = (greeting.capabilities, brand);
     let mut payload = Vec::new();
     greeting.encode(&mut payload);
     pending_login.talk.write(&payload).await?;
@@ -227,25 +232,57 @@ async fn log_in(
         Greeter::Server => None,
         Greeter::Flifo => pass.lend(accounts::find(worker, &claim.user)).await,
     };
-    match user.filter(|user| has_room(worker, &claim, user)) {
-        Some(user) => pool(worker, pending_login, &greeting, claim, &user, &pass).await,
-        None => {
-            accounts::tell_pass_through(worker, &claim.user);
-            let greeted_by = match greeter {
-                Greeter::Server => pass_through::GreetedBy::Server,
-                Greeter::Flifo => {
-                    drop(pass);
-                    pass = worker.pass_through_logins.enter_again().await;
-                    pass_through::GreetedBy::Flifo { id: greeting.connection_id }
-                }
-            };
-            Ok((
-                pass_through::log_in(worker, pending_login, claim, server, greeted_by, &pass)
-                    .await?,
-                None,
-            ))
+    let user = user.filter(|user| {
+        has_room(worker, &claim, user) && may_be_proved_here(&greeting, brand, &claim, user)
+    });
+    let pooled = match user {
+        Some(user) => pool(worker, pending_login, &greeting, claim, &user, &pass).await?,
+        None => Pooled::Elsewhere(Box::new((pending_login, claim))),
+    };
+    let (pending_login, claim) = match pooled {
+        Pooled::In(client, schema) => return Ok((*client, schema)),
+        Pooled::Elsewhere(other) => *other,
+    };
+    accounts::tell_pass_through(worker, &claim.user);
+    let greeted_by = match greeter {
+        Greeter::Server => pass_through::GreetedBy::Server,
+        Greeter::Flifo => {
+            drop(pass);
+            pass = worker.pass_through_logins.enter_again().await;
+            pass_through::GreetedBy::flifo(&greeting)
         }
-    }
+    };
+    let passed = pass_through::log_in(worker, pending_login, claim, server, greeted_by, &pass);
+    Ok((passed.await?, None))
+}
+
+/// What came of the login of a client whose user Flifo knows.
+enum Pooled {
+    /// The client, and the schema that is still to be checked.
+    In(Box<client::Login>, Option<Vec<u8>>),
+    /// The server alone can tell whether its proof is right, or can be answered by its client alone.
+    Elsewhere(Box<(PendingLogin, Claim)>),
+}
+
+/// Whether a client is worth a question, or can be passed through as well. Of an account with other methods, a client
+/// that must be asked by one of them may know another one's password, and few clients answer two questions.
+fn may_be_proved_here(greeting: &Greeting, brand: Brand, claim: &Claim, user: &User) -> bool {
+    let plugin = plugin_of(&claim.login);
+    // Flifo's own questions name schemas, which a MariaDB hides from such a client.
+    let names_schemas =
+        !claim.login.capabilities.has(Capabilities::NO_SCHEMA) || brand == Brand::MySql;
+    let is_answered = !user.has_other_methods()
+        || user.can_check(&plugin) && !is_unanswered(greeting, &plugin, &claim.login.response);
+    names_schemas && is_answered
+}
+
+fn plugin_of(login: &Login) -> Plugin {
+    login.plugin.as_deref().map_or(Plugin::NativePassword, Plugin::from_name)
+}
+
+/// MySQL's own clients do not answer a nonce that is meant for another plugin than theirs: they wait to be asked for it.
+fn is_unanswered(greeting: &Greeting, plugin: &Plugin, response: &[u8]) -> bool {
+    plugin.name() != greeting.plugin && response.is_empty()
 }
 
 /// What the client is greeted with: the server's words, or Flifo's where it may have to check a password itself.
@@ -317,7 +354,7 @@ async fn read_login(
     let (mut pending_login, packet) = hear(worker, pending_login, pass, deadline).await?;
     let mut first = FirstPacket::decode(&packet);
     if let Ok(FirstPacket::TlsRequest { .. }) = first {
-        let Some(config) = worker.shared.tls().clients.clone() else {
+        let Some(offer) = worker.shared.tls().clients.clone() else {
             let message = "Bad handshake: TLS was asked for, which Flifo did not offer";
             return Err(pending_login::tell(
                 pending_login,
@@ -325,13 +362,13 @@ async fn read_login(
             )
             .await);
         };
-        let secure = pending_login.go_on_in_tls(config, pass).await?;
+        let secure = pending_login.go_on_in_tls(offer, pass).await?;
         let packet;
         (pending_login, packet) = hear(worker, secure, pass, deadline).await?;
         first = FirstPacket::decode(&packet);
     }
     let fault = match first {
-        Ok(FirstPacket::Login(_))
+        Ok(FirstPacket::Login(_) | FirstPacket::Old(_))
             if worker.shared.tls().clients_required && !pending_login.talk.stream().is_secure() =>
         {
             let message = "Connections using insecure transport are prohibited: Flifo's tls.mode \
@@ -347,6 +384,13 @@ async fn read_login(
         Ok(FirstPacket::Login(mut login)) => {
             login.capabilities = login.capabilities & pending_login.offered;
             return Ok((pending_login, login));
+        }
+        Ok(FirstPacket::Old(login)) if pending_login.brand == Brand::MariaDb => {
+            return Err(before_41::answer(worker, pending_login, &login, pass).await);
+        }
+        Ok(FirstPacket::Old(_)) => {
+            let message = "Bad handshake: the protocol before 4.1 is not spoken";
+            Fault::new(Kind::BadHandshake, message)
         }
         Ok(FirstPacket::TlsRequest { .. }) => {
             Fault::new(Kind::BadHandshake, "Bad handshake: TLS inside TLS")
@@ -364,7 +408,7 @@ async fn pool(
     claim: Claim,
     user: &Arc<User>,
     pass: &Pass,
-) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
+) -> Result<Pooled, NoLogin> {
     let proved = match prove(worker, &mut pending_login, greeting, &claim, user, pass).await {
         Err(NoLogin::Fault(fault)) => return Err(pending_login::tell(pending_login, fault).await),
         proved => proved?,
@@ -375,10 +419,13 @@ async fn pool(
         login: &claim.login,
         server: pending_login.server,
     };
-    let user = match &proved {
-        Proved::Right(user) => user,
+    let (user, vouched) = match proved {
+        Proved::Right(user, vouched) => (user, vouched),
+        Proved::Wrong(_) if user.has_other_methods() => {
+            return Ok(Pooled::Elsewhere(Box::new((pending_login, claim))));
+        }
         Proved::Wrong(answered) => {
-            let (talk, answered) = (&mut pending_login.talk, answered.clone());
+            let talk = &mut pending_login.talk;
             return match guesses::refuse(worker, talk, attempt, user, answered, pass).await {
                 Ok(fault) | Err(NoLogin::Fault(fault)) => {
                     Err(pending_login::tell(pending_login, fault).await)
@@ -387,26 +434,45 @@ async fn pool(
             };
         }
     };
-    let (reserved, key) = match may_enter(worker, &pending_login, &claim, attempt, user, pass).await
-    {
+    let entered = may_enter(worker, &pending_login, &claim, attempt, &user, pass).await;
+    let (reserved, key) = match entered {
         Ok(place) => place,
+        Err(_) if user.is_beyond_flifo() => {
+            return Ok(Pooled::Elsewhere(Box::new((pending_login, claim))));
+        }
         Err(fault) => return Err(pending_login::tell(pending_login, fault).await),
     };
-    let Claim { user: name, login } = claim;
-    let sequence = pending_login.talk.sequence();
-    if login.schema.is_none() {
+    let mut vouched = vouched;
+    if claim.login.schema.is_none() {
         let mut ok = Vec::new();
-        let packet = OkPacket { status: greeting.status, ..OkPacket::EMPTY };
-        packet.encode(OK, login.capabilities, &mut ok);
+        let info = vouched.take().unwrap_or_default();
+        let packet = OkPacket { status: greeting.status, info: &info, ..OkPacket::EMPTY };
+        packet.encode(OK, claim.login.capabilities, &mut ok);
         pending_login.talk.write(&ok).await?;
     }
+    reserved.keep();
+    let schema = claim.login.schema.clone();
+    let client = pooled_client(worker, pending_login, greeting, claim, key, vouched);
+    Ok(Pooled::In(Box::new(client), schema))
+}
+
+/// A client that has proved its password, and for which there is room.
+fn pooled_client(
+    worker: &Worker,
+    pending_login: PendingLogin,
+    greeting: &Greeting,
+    claim: Claim,
+    key: KeyId,
+    vouched: Option<Vec<u8>>,
+) -> client::Login {
+    let Claim { user: name, login } = claim;
+    let sequence = pending_login.talk.sequence();
     let mut session = Session::new(None, greeting.status);
     let init = worker.plan().init_connect(&name).cloned();
     session.beginning = init.map(|init| Box::new(Beginning::new(init)));
     if pending_login::has_hidden_quotes(login.collation) {
         session.keep(Pin::Charset);
     }
-    reserved.keep();
     let class = worker.class_of(&name, login.schema.as_deref(), pending_login.peer);
     let cluster = worker.shared.cluster.serving(&worker.plan(), &name);
     let schema = login.schema.as_deref();
@@ -414,7 +480,7 @@ async fn pool(
     let peer = pending_login.peer;
     let came_by = CameBy::new(&pending_login.listen, &login);
     let (stream, more) = pending_login.talk.into_parts();
-    let client = client::Login {
+    client::Login {
         id: greeting.connection_id,
         stream,
         capabilities: login.capabilities,
@@ -431,8 +497,8 @@ async fn pool(
         cluster,
         more,
         sequence: login.schema.is_some().then_some(sequence),
-    };
-    Ok((client, login.schema))
+        vouched,
+    }
 }
 
 /// Whether a client that has proved its password may enter as this user: what its account demands, how many clients
@@ -489,7 +555,8 @@ fn has_room(worker: &Worker, claim: &Claim, user: &User) -> bool {
 
 /// What came of a client's proof of a password.
 enum Proved {
-    Right(Arc<User>),
+    /// It is right, as this user; and what the OK says to vouch for Flifo's certificate.
+    Right(Arc<User>, Option<Vec<u8>>),
     Wrong(Answered),
 }
 
@@ -503,21 +570,18 @@ async fn prove(
     pass: &Pass,
 ) -> Result<Proved, NoLogin> {
     let Claim { user: name, login } = claim;
-    let mut plugin = match &login.plugin {
-        Some(name) => Plugin::from_name(name),
-        None => Plugin::NativePassword,
-    };
+    let mut plugin = plugin_of(login);
     let bad = |error: wire::Malformed| Fault::new(Kind::BadHandshake, error.to_string());
     let mut nonce = Nonce::from_server(&Plugin::NativePassword, &greeting.nonce).map_err(bad)?;
     let mut response = login.response.clone();
-    // MySQL's own clients do not answer a nonce that is meant for another plugin than theirs: they
-    // wait to be asked for it.
-    let is_unanswered = plugin.name() != greeting.plugin && response.is_empty();
     let mut asked_by = None;
-    if is_unanswered || !user.can_check(&plugin) {
-        nonce = guesses::random_nonce()?;
+    if is_unanswered(greeting, &plugin, &response) || !user.can_check(&plugin) {
         if !user.can_check(&plugin) {
             plugin = user.plugin();
+        }
+        // As servers do, it is asked with the greeting's own nonce; by it clients see what vouches for the certificate.
+        if plugin != Plugin::NativePassword {
+            nonce = guesses::random_nonce()?;
         }
         let mut switch = Vec::new();
         AuthPacket::encode_switch(plugin.name(), nonce.as_bytes(), &mut switch);
@@ -533,7 +597,10 @@ async fn prove(
     let answer = PasswordProof { plugin, nonce, response };
     let talk = &mut pending_login.talk;
     Ok(match prove::prove(worker, talk, name, user, &answer, pass).await? {
-        prove::Proved::Right(user) => Proved::Right(user),
+        prove::Proved::Right(user) => {
+            let vouched = vouch::for_pooled(pending_login.brand, talk.stream(), &user, &answer);
+            Proved::Right(user, vouched)
+        }
         prove::Proved::Wrong { was_asked_itself } => {
             Proved::Wrong(Answered { has_password, asked_by, was_asked_itself })
         }
@@ -554,22 +621,18 @@ impl PendingLogin {
         let peer = stream.peer_address();
         applicant.peer.set(peer);
         let (talk, offered) = (Talk::new(stream), Capabilities::NONE);
-        let applicant = Rc::clone(applicant);
-        Self { applicant, peer, talk, offered, listen, server: ServerId::default() }
+        let (applicant, server) = (Rc::clone(applicant), ServerId::default());
+        Self { applicant, peer, talk, offered, listen, server, brand: Brand::MySql }
     }
 
-    async fn go_on_in_tls(
-        self,
-        config: Arc<rustls::ServerConfig>,
-        pass: &Pass,
-    ) -> Result<Self, NoLogin> {
+    async fn go_on_in_tls(self, offer: Arc<Offer>, pass: &Pass) -> Result<Self, NoLogin> {
         let sequence = self.talk.sequence();
         let (stream, unread) = self.talk.into_parts();
         if unread.is_empty() {
             // What costs most is done as soon as the client has spoken, and then the place is this login's.
             pass.lend(stream.readable()).await.map_err(TalkError::Io)?;
         }
-        let accept = stream.accept_tls(config, &unread);
+        let accept = offer.accept(stream, &unread);
         let stream = pass.lend(accept).await.map_err(TalkError::Io)?;
         Ok(Self { talk: Talk::resume(stream, Vec::new(), sequence), ..self })
     }

@@ -82,7 +82,7 @@ async fn is_let_in(worker: &Worker, server: &Server, user: &UserName) -> Result<
             AuthPacket::Ok => return Ok(true),
             AuthPacket::Err => return Ok(false),
             AuthPacket::Switch { plugin, .. } => plugin,
-            AuthPacket::More(_) => b"",
+            AuthPacket::More(_) | AuthPacket::Bare(_) => b"",
         };
         talk.write(&wrong(plugin)?).await.map_err(LoginError::from)?;
     }

@@ -15,9 +15,10 @@ use backend::{Address, Stream, Talk};
 use engine::account::name::UserName;
 use engine::session::{Reset, Session};
 use wire::Capabilities;
+use wire::auth::certificate::BY_SHA256;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
-use wire::handshake::{AuthPacket, Login};
-use wire::response::{ErrPacket, OkPacket, Status};
+use wire::handshake::{AuthPacket, Greeting, Login};
+use wire::response::{ErrPacket, OK, OkPacket, Status};
 
 use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::servers::Server;
@@ -31,6 +32,7 @@ use crate::dispatch::route;
 use crate::dispatch::ruled::standing::CameBy;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind, unsure};
+use crate::frontend::accounts;
 use crate::frontend::guesses;
 use crate::frontend::held;
 use crate::frontend::learnt;
@@ -38,6 +40,7 @@ use crate::frontend::leg::{Leg, NoLeg};
 use crate::frontend::namesake;
 use crate::frontend::pending_login::{Claim, NoLogin, PendingLogin, tell, too_many_of_user};
 use crate::frontend::prove::{asks_for_key, receive_password, take_password};
+use crate::frontend::vouch::{self, Vouching};
 use crate::pool::opener;
 use crate::pool::room;
 use crate::users::logins::Pass;
@@ -47,8 +50,16 @@ use crate::users::logins::Pass;
 pub(crate) enum GreetedBy {
     /// The server's: its nonce, its connection id.
     Server,
-    /// Flifo's own: the client's answer means nothing to the server.
-    Flifo { id: u32 },
+    /// Flifo's own, with this scramble: the client's answer means nothing to the server.
+    Flifo { id: u32, scramble: Option<Nonce> },
+}
+
+impl GreetedBy {
+    /// By this greeting, of Flifo's own making.
+    pub(crate) fn flifo(greeting: &Greeting) -> Self {
+        let scramble = Nonce::from_server(&Plugin::NativePassword, &greeting.nonce).ok();
+        Self::Flifo { id: greeting.connection_id, scramble }
+    }
 }
 
 /// What no account uses, so that the server asks for the right plugin with a nonce of its own.
@@ -98,7 +109,7 @@ pub(crate) async fn log_in(
     Ok(client::Login {
         id: match greeted_by {
             GreetedBy::Server => greeted_id,
-            GreetedBy::Flifo { id } => id,
+            GreetedBy::Flifo { id, .. } => id,
         },
         stream,
         capabilities: pass_through.backend.capabilities,
@@ -115,6 +126,7 @@ pub(crate) async fn log_in(
         backend: Some(pass_through.backend),
         more,
         sequence: None,
+        vouched: None,
     })
 }
 
@@ -156,7 +168,8 @@ pub(crate) async fn change_user(
         Err(error) => return Err(tell_on(&mut talk, error.fault(at)).await),
     };
     let peers = Peers { client: talk, peer, at, server, pass: &pass };
-    let pass_through = relay(worker, peers, claim, GreetedBy::Flifo { id: client.id }).await?;
+    let pass_through =
+        relay(worker, peers, claim, GreetedBy::Flifo { id: client.id, scramble: None }).await?;
     let (_, more) = pass_through.client.into_parts();
     client.input.keep_more(&more, false);
     let mut places = places;
@@ -238,6 +251,14 @@ async fn relay<S: Borrow<Stream>>(
         request.plugin = Some(NO_PLUGIN.to_vec());
         request.response = Vec::new();
     }
+    let vouching = match greeted_by {
+        GreetedBy::Flifo { scramble: Some(scramble), .. } => {
+            accounts::stored(worker, user, |stored| {
+                Vouching::of(client.stream(), scramble, stored, login)
+            })
+        }
+        _ => None,
+    };
     let mut payload = Vec::new();
     request.encode(&mut payload);
     if let Err(error) = server.write(&payload).await {
@@ -259,6 +280,9 @@ async fn relay<S: Borrow<Stream>>(
         has_asked: !(by_socket && is_mute),
         may_learn: learnt::may_learn(worker, user),
         said: None,
+        vouching,
+        asked: Vec::new(),
+        answer: Secret::from(""),
     };
     let ok = relay.run().await?;
     guesses::is_right(worker, user, peer);
@@ -269,6 +293,7 @@ async fn relay<S: Borrow<Stream>>(
     if let Err(fault) = held.await {
         return Err(relay.refuse(fault).await);
     }
+    let ok = relay.vouched(ok, capabilities);
     relay.client.write(&ok).await?;
     if let Some(password) = relay.said.take() {
         learnt::learn(worker, user, &password);
@@ -362,6 +387,11 @@ struct Relay<'a, S> {
     may_learn: bool,
     /// The password, if it is the last that the client has said.
     said: Option<Secret>,
+    /// What is needed to vouch for Flifo's certificate, if it can be.
+    vouching: Option<Vouching>,
+    /// What the server has asked with last, and the client's answer, where they may be of use for it.
+    asked: Vec<u8>,
+    answer: Secret,
 }
 
 impl<S: Borrow<Stream>> Relay<'_, S> {
@@ -398,6 +428,14 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                     self.has_asked = true;
                     self.plugin = Plugin::from_name(plugin);
                     self.nonce = data.to_vec();
+                    if let Some(vouching) = &mut self.vouching {
+                        self.asked = data.to_vec();
+                        if let Some(answer) = vouching.answer(&self.plugin, data) {
+                            self.server.write(&answer).await?;
+                            continue;
+                        }
+                        vouching.see_question();
+                    }
                     self.allow_password().await?;
                     self.client.write(&payload).await?;
                     self.pass_answer().await?;
@@ -407,7 +445,14 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                     self.client.write(&payload).await?;
                     self.pass_password().await?;
                 }
-                AuthPacket::More(_) => {
+                AuthPacket::Bare(_) if !matches!(self.plugin, Plugin::Other(_)) => {
+                    let why = "it sent what the login's method does not have";
+                    return Err(self.server_left(why).await);
+                }
+                AuthPacket::More(data) | AuthPacket::Bare(data) => {
+                    if self.vouching.is_some() {
+                        self.asked = data.to_vec();
+                    }
                     self.client.write(&payload).await?;
                     self.pass_answer().await?;
                 }
@@ -418,7 +463,29 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
     async fn pass_answer(&mut self) -> Result<(), NoLogin> {
         let answer = Secret::from(self.pass.lend(self.client.read()).await?);
         self.server.write(answer.as_bytes()).await?;
+        if self.vouching.is_some() {
+            self.answer = answer;
+        }
         Ok(())
+    }
+
+    /// The server's OK, as it vouches for Flifo's certificate where it can.
+    fn vouched(&self, ok: Vec<u8>, capabilities: Capabilities) -> Vec<u8> {
+        let vouching = self.vouching.as_ref();
+        let message =
+            vouching.and_then(|it| it.message(&self.plugin, &self.asked, self.answer.as_bytes()));
+        match (message, OkPacket::decode(&ok, capabilities)) {
+            (Some(message), Ok(packet)) => {
+                let mut out = Vec::new();
+                OkPacket { info: &message, ..packet }.encode(OK, capabilities, &mut out);
+                out
+            }
+            (None, Ok(packet)) if packet.info.first() == Some(&BY_SHA256) => {
+                vouch::tell_unvouched(self.worker, self.user, self.client.stream());
+                ok
+            }
+            _ => ok,
+        }
     }
 
     /// The server wants the password: as it is on a secure leg, under a public key on a plain one.

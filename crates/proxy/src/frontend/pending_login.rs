@@ -25,6 +25,8 @@ pub(crate) enum NoLogin {
     Told(Vec<u8>),
     /// Its connection broke.
     Talk(TalkError),
+    /// It asked only whether it would be let in, and was told that it would.
+    Asked,
 }
 
 impl From<TalkError> for NoLogin {
@@ -52,6 +54,8 @@ pub(crate) struct PendingLogin {
     pub(crate) listen: Arc<Listen>,
     /// The server whose words it is greeted with, and where a pass-through client logs in.
     pub(crate) server: ServerId,
+    /// Of what kind that is.
+    pub(crate) brand: Brand,
 }
 
 /// What a client asks for, and as whom.

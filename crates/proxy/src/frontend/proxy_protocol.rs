@@ -6,17 +6,19 @@
 
 use std::rc::Rc;
 
-use backend::Talk;
+use backend::{Stream, Talk};
+use tokio::time::Instant;
 use wire::proxy_header::{HEADER_MAX, Parsed, ProxyHeader, parse};
 
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::pending_login::{NoLogin, PendingLogin};
 
-/// Reads the header that a trusted peer sends first, and takes the client's address from it.
+/// Reads the header that a trusted peer sends first, until the deadline, and takes the client's address from it.
 pub(crate) async fn receive(
     worker: &Rc<Worker>,
     pending_login: PendingLogin,
+    deadline: Instant,
 ) -> Result<PendingLogin, NoLogin> {
     let networks = &worker.plan().proxy_protocol.from;
     let is_trusted = pending_login
@@ -43,19 +45,30 @@ pub(crate) async fn receive(
                 });
             }
             Ok(Parsed::Incomplete) if bytes.len() <= HEADER_MAX => {}
-            Ok(Parsed::Incomplete) => return Err(refuse("it is too long")),
-            Err(error) => return Err(refuse(error.what)),
+            Ok(Parsed::Incomplete) => return Err(refuse(&stream, "it is too long").await),
+            Err(error) => return Err(refuse(&stream, error.what).await),
         }
-        match stream.read_some(&mut chunk).await {
-            Ok(0) => return Err(refuse("the connection was closed before it was whole")),
-            Ok(read) => bytes.extend_from_slice(&chunk[..read]),
-            Err(error) => return Err(refuse(&error.to_string())),
+        match tokio::time::timeout_at(deadline, stream.read_some(&mut chunk)).await {
+            Ok(Ok(0)) => {
+                let why = "the connection was closed before it was whole";
+                return Err(refuse(&stream, why).await);
+            }
+            Ok(Ok(read)) => bytes.extend_from_slice(&chunk[..read]),
+            Ok(Err(error)) => return Err(refuse(&stream, &error.to_string()).await),
+            Err(_) => {
+                let why = "none came within limits.login; a client that is no load balancer must \
+                           not come from a network that proxy_protocol.from names";
+                return Err(refuse(&stream, why).await);
+            }
         }
     }
 }
 
-/// What is no PROXY header gets no greeting: the peer is misconfigured, not the client.
-fn refuse(why: &str) -> NoLogin {
+/// What is no PROXY header gets an error in the place of a greeting: the peer is misconfigured, not the client.
+async fn refuse(stream: &Stream, why: &str) -> NoLogin {
     tracing::warn!(why, "a peer in proxy_protocol.from sent no valid PROXY header");
-    NoLogin::Fault(Fault::new(Kind::BadHandshake, format!("Bad PROXY header: {why}")))
+    let fault = Fault::new(Kind::BadHandshake, format!("Bad PROXY header: {why}"));
+    // It may be gone.
+    let _ = stream.write_all(&fault.greeting()).await;
+    NoLogin::Fault(fault)
 }

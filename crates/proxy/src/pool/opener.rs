@@ -129,14 +129,10 @@ const PROVE: &str = "SET SESSION sql_mode=@@SESSION.sql_mode";
 const NOT_KNOWN: [u16; 6] = [1064, 1105, 1193, 1231, 1235, 1238];
 
 /// Logs in as the user of this key.
-pub(crate) async fn log_in(
-    pool: &Pool,
-    server: &Server,
-    key: KeyId,
-) -> Result<LoggedIn, NoBackend> {
-    let credential = pool.user_of(key, |user| user.credential()).ok_or(NoBackend::NoCredential)?;
-    let must_prove = pool.user_of(key, |user| user.trust().is_some());
-    let key: Rc<Key> = pool.keys.borrow().get(key);
+pub(crate) async fn log_in(pool: &Pool, server: &Server, id: KeyId) -> Result<LoggedIn, NoBackend> {
+    let credential = pool.user_of(id, |user| user.credential()).ok_or(NoBackend::NoCredential)?;
+    let must_prove = pool.user_of(id, |user| user.trust().is_some());
+    let key: Rc<Key> = pool.keys.borrow().get(id);
     let mut capabilities = key.capabilities | POOLED;
     if !key.capabilities.has(Capabilities::DEPRECATE_EOF) {
         capabilities = capabilities.without(Capabilities::DEPRECATE_EOF);
@@ -145,7 +141,8 @@ pub(crate) async fn log_in(
         .cluster
         .dialer
         .log_in_as(server, &key.user, &credential, capabilities, key.collation)
-        .await?;
+        .await
+        .inspect_err(|error| pool.user_of(id, |user| user.see_failure(&key.user, error)))?;
     if must_prove && !logged_in.has_proved_sha2 {
         return Err(NoBackend::NoProof);
     }

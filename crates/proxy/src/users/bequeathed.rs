@@ -11,9 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use backend::login::Credential;
 use engine::account::name::UserName;
 use wire::auth::Secret;
-use wire::auth::native::NativeStage1;
 
-use crate::users::{Proof, User};
+use crate::users::User;
 
 /// A user, and what a backend of it logs in with.
 #[derive(Debug)]
@@ -108,20 +107,9 @@ impl Bequeathed {
     }
 }
 
-impl User {
-    /// Takes a hash that a client has given away to the Flifo before, if it is that of the password.
-    fn take_native(&self, hash: &Secret) -> bool {
-        let proof = self.proof();
-        let Some(Proof::Native { stored, learnt }) = proof.as_deref() else { return false };
-        let stage1 = NativeStage1::from_bytes(hash.as_bytes());
-        let Some(stage1) = stage1.filter(|it| it.stored() == *stored) else { return false };
-        *learnt.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage1);
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use wire::auth::native::NativeStage1;
     use wire::auth::{Nonce, Plugin};
 
     use super::*;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use engine::account::name::UserName;
 
-use crate::config::{Password, Plan};
+use crate::config::Plan;
+use crate::users::proof::Passwords;
 use crate::users::{Cap, User};
 
 /// Users that the configuration names.
@@ -36,14 +37,10 @@ impl Configured {
                 );
                 continue;
             }
-            let known = match &user.password {
-                Some(Password::Plain(password)) => {
-                    User::with_password(password.clone(), user.plugin.clone())
-                }
-                Some(Password::Native(stored)) => User::with_native_hash(stored.clone()),
-                Some(Password::CachingSha2(stored)) => User::with_sha2_hash(stored.clone()),
-                None => continue,
-            };
+            let Some(first) = &user.password else { continue };
+            let known = [first].into_iter().chain(&user.second_password).cloned().collect();
+            let passwords = Passwords { known, has_others: false };
+            let known = User::known(&passwords, user.plugin.clone());
             users.add(
                 UserName::of_account(&user.name),
                 known

@@ -1,35 +1,67 @@
 //! The server's table of accounts, as it was read: which account the server chooses for a client, and which users'
 //! hashes are enough to log in with.
 //!
-//! Invariants: hashes are wiped as soon as they are sorted; of a table that is too large to be held, what is known is
+//! Invariants: hashes are wiped as soon as they are sorted, but for those by which Flifo pools a user's clients or vouches
+//! for its certificate; of a table that is too large to be held, what is known is
 //! known of each name as a whole, or not at all.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
 use backend::login::Pair;
 use engine::account::held::{self, AccountRefusal, AccountRules, PeerPlaces};
 use engine::account::name::UserName;
 use engine::account::row::{Choice, Row, choose};
 use engine::account::terms::{Terms, Transport};
-use wire::auth::{Plugin, Secret, native, sha_crypt};
+use wire::auth::{Plugin, Secret, certificate, ed25519, native, parsec, sha_crypt};
 
 use crate::config::Password;
+use crate::users::proof::Passwords;
 
 /// MariaDB's table, as rows of a name and a text of its other columns: host, whether it is locked, whether its password
-/// has expired, what it demands of a connection, its bounds, its plugin, what that stores.
-pub(crate) const MARIADB: &str = "SELECT User, CONCAT_WS(' ', HEX(Host), \
-    IFNULL(JSON_VALUE(Priv,'$.account_locked') IN ('1','true'),0), \
-    IFNULL(JSON_VALUE(Priv,'$.password_last_changed')='0',0), \
-    IFNULL(JSON_VALUE(Priv,'$.ssl_type'),0), IFNULL(JSON_VALUE(Priv,'$.max_user_connections'),0), \
-    IFNULL(JSON_VALUE(Priv,'$.max_connections'),0), IFNULL(JSON_VALUE(Priv,'$.plugin'),''), \
-    HEX(IFNULL(JSON_VALUE(Priv,'$.authentication_string'),''))) \
-    FROM mysql.global_priv WHERE NOT JSON_EXISTS(Priv,'$.is_role') ORDER BY HEX(User)";
+/// has expired, what it demands of a connection, its bounds, its plugin, what that stores; and, of an account with
+/// several, each other plugin with what that stores.
+pub(crate) static MARIADB: LazyLock<String> = LazyLock::new(|| {
+    // One of them, an empty one, stands for the plugin above.
+    let others = (0..OTHERS_MAX).map(|index| {
+        let path = format!("$.auth_or[{index}]");
+        format!(
+            "CONCAT(JSON_VALUE(Priv,'{path}.plugin'),' ',\
+             HEX(IFNULL(JSON_VALUE(Priv,'{path}.authentication_string'),'')))"
+        )
+    });
+    let others = others.collect::<Vec<_>>().join(", ");
+    format!(
+        "SELECT User, CONCAT_WS(' ', HEX(Host), \
+         IFNULL(JSON_VALUE(Priv,'$.account_locked') IN ('1','true'),0), \
+         IFNULL(JSON_VALUE(Priv,'$.password_last_changed')='0',0), \
+         IFNULL(JSON_VALUE(Priv,'$.ssl_type'),0), \
+         IFNULL(JSON_VALUE(Priv,'$.max_user_connections'),0), \
+         IFNULL(JSON_VALUE(Priv,'$.max_connections'),0), IFNULL(JSON_VALUE(Priv,'$.plugin'),''), \
+         HEX(IFNULL(JSON_VALUE(Priv,'$.authentication_string'),'')), \
+         IF(JSON_EXISTS(Priv,'$.auth_or'), CONCAT_WS(' ', {others}, \
+         IF(JSON_EXISTS(Priv,'$.auth_or[{OTHERS_MAX}]'), 'more ', NULL)), NULL)) \
+         FROM mysql.global_priv WHERE NOT JSON_EXISTS(Priv,'$.is_role') ORDER BY HEX(User)"
+    )
+});
 
-/// MySQL's.
+/// So many places are looked at in a list of an account's other plugins. What is behind them the server alone checks.
+const OTHERS_MAX: usize = 8;
+
+/// MySQL's, with the password before this one where it is retained.
 pub(crate) const MYSQL: &str = "SELECT User, CONCAT_WS(' ', HEX(Host), account_locked='Y', password_expired='Y', \
+    FIELD(ssl_type,'ANY','X509','SPECIFIED'), max_user_connections, max_connections, plugin, HEX(IFNULL(authentication_string,'')), \
+    CONCAT(plugin,' ',HEX(User_attributes->>'$.additional_password'))) \
+    FROM mysql.user ORDER BY HEX(User)";
+
+/// That of a MySQL that retains none.
+pub(crate) const OLD_MYSQL: &str = "SELECT User, CONCAT_WS(' ', HEX(Host), account_locked='Y', password_expired='Y', \
     FIELD(ssl_type,'ANY','X509','SPECIFIED'), max_user_connections, max_connections, plugin, HEX(IFNULL(authentication_string,''))) \
     FROM mysql.user ORDER BY HEX(User)";
+
+/// `ER_BAD_FIELD_ERROR`: what such a server says of the newer statement.
+pub(crate) const NO_SUCH_COLUMN: u16 = 1054;
 
 /// So many bytes of it are held: some 100 000 accounts.
 pub(crate) const BYTES_MAX: usize = 32 << 20;
@@ -38,6 +70,8 @@ pub(crate) const BYTES_MAX: usize = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: HashMap<UserName, Vec<Row>>,
+    /// What lets Flifo vouch for its certificate, of all accounts of a name.
+    stored: HashMap<UserName, Vec<certificate::Stored>>,
     anonymous: Vec<Row>,
     /// The first name that is not known any more, where not all are.
     end: Option<UserName>,
@@ -63,14 +97,21 @@ pub(crate) enum Unusable {
 #[derive(Debug)]
 pub(crate) struct Sorted {
     pub(crate) table: Table,
-    pub(crate) usable: HashMap<UserName, Password>,
+    pub(crate) usable: HashMap<UserName, Passwords>,
     pub(crate) unusable: HashMap<UserName, Unusable>,
 }
 
-/// An account with what proves its password: its plugin, a space, and a hash in hexadecimal.
+/// An account with what proves its passwords: for each a plugin, a space, and a hash in hexadecimal.
 struct Stored {
     row: Row,
-    proof: Secret,
+    proofs: Secret,
+}
+
+/// What is stored for one plugin.
+enum Proof {
+    Password(Password),
+    /// The server alone can check it.
+    Other(Plugin),
 }
 
 impl Table {
@@ -95,6 +136,11 @@ impl Table {
 
     pub(crate) const fn end(&self) -> Option<&UserName> {
         self.end.as_ref()
+    }
+
+    /// What the server stores for this name by which Flifo can vouch for its certificate.
+    pub(crate) fn stored(&self, name: &UserName) -> &[certificate::Stored] {
+        self.stored.get(name).map_or(&[], Vec::as_slice)
     }
 
     fn of(&self, name: &UserName) -> impl Iterator<Item = &Row> + Clone {
@@ -135,13 +181,17 @@ pub(crate) fn sort(
             Choice::One(given) => of.iter().find(|it| it.row.is(given)),
             Choice::None | Choice::Unclear => None,
         };
-        match given.ok_or(Unusable::Elsewhere).and_then(Stored::password) {
-            Ok(password) => drop(usable.insert(name.clone(), password)),
+        match given.ok_or(Unusable::Elsewhere).and_then(Stored::passwords) {
+            Ok(passwords) => drop(usable.insert(name.clone(), passwords)),
             Err(why) => drop(unusable.insert(name.clone(), why)),
         }
     }
+    let vouching = |of: &Vec<Stored>| of.iter().flat_map(Stored::vouching).collect::<Vec<_>>();
+    let vouching = stored.iter().map(|(name, of)| (name.clone(), vouching(of)));
+    let vouching = vouching.filter(|(_, of)| !of.is_empty()).collect();
     let rows = stored.into_iter().map(|(name, of)| (name, rows_of(of))).collect();
-    Sorted { table: Table { rows, anonymous, end, rules, own }, usable, unusable }
+    let table = Table { rows, stored: vouching, anonymous, end, rules, own };
+    Sorted { table, usable, unusable }
 }
 
 fn parse(name: &UserName, text: &[u8]) -> Option<Stored> {
@@ -162,35 +212,78 @@ fn parse(name: &UserName, text: &[u8]) -> Option<Stored> {
         per_hour: u64::try_from(per_hour).ok().filter(|max| *max != 0),
     };
     let row = Row { user: name.as_bytes().to_vec(), host, terms };
-    Some(Stored { row, proof: Secret::from(parts.next()?) })
+    Some(Stored { row, proofs: Secret::from(parts.next()?) })
 }
 
 impl Stored {
-    fn password(&self) -> Result<Password, Unusable> {
+    fn passwords(&self) -> Result<Passwords, Unusable> {
         if self.row.terms.is_locked || self.row.terms.has_expired {
             return Err(Unusable::Locked);
         }
-        let stored = self.proof.as_bytes();
-        let space = stored.iter().position(|byte| *byte == b' ').unwrap_or(stored.len());
-        let (name, hex) = (&stored[..space], stored.get(space + 1..).unwrap_or_default());
-        let plugin = match name {
-            b"" => Plugin::NativePassword,
-            name => Plugin::from_name(name),
-        };
-        let unusable = || Unusable::Plugin(plugin.to_string());
-        let hash = wire::auth::from_hex(hex).map(Secret::from).ok_or_else(unusable)?;
-        match plugin {
-            Plugin::NativePassword | Plugin::CachingSha2 if hash.is_empty() => {
-                Ok(Password::Plain(Secret::from("")))
+        let (mut passwords, mut other) = (Passwords::default(), None);
+        for (plugin, stored) in self.each() {
+            match Proof::read(plugin, stored) {
+                Proof::Password(password) => passwords.known.push(password),
+                Proof::Other(plugin) => other = other.or(Some(plugin)),
             }
-            Plugin::NativePassword => native::NativeStored::parse(hash.as_bytes())
-                .map(Password::Native)
-                .map_err(|_| unusable()),
-            Plugin::CachingSha2 => sha_crypt::CryptStored::parse(hash.as_bytes())
-                .map(Password::CachingSha2)
-                .map_err(|_| unusable()),
-            _ => Err(unusable()),
         }
+        passwords.has_others = other.is_some();
+        match other.filter(|_| passwords.known.is_empty()) {
+            Some(plugin) => Err(Unusable::Plugin(plugin.to_string())),
+            None => Ok(passwords),
+        }
+    }
+
+    /// Each plugin, with what is stored for it.
+    fn each(&self) -> impl Iterator<Item = (Plugin, Option<Secret>)> {
+        let mut words = self.proofs.as_bytes().split(|byte| *byte == b' ');
+        std::iter::from_fn(move || {
+            let (name, hex) = (words.next()?, words.next().unwrap_or_default());
+            let plugin = match name {
+                b"" => Plugin::NativePassword,
+                name => Plugin::from_name(name),
+            };
+            Some((plugin, wire::auth::from_hex(hex).map(Secret::from)))
+        })
+    }
+
+    /// What lets Flifo vouch for its certificate to a client that has proved it.
+    fn vouching(&self) -> impl Iterator<Item = certificate::Stored> {
+        use certificate::Stored;
+        self.each().filter_map(|(plugin, stored)| {
+            let stored = stored?;
+            let text = stored.as_bytes();
+            match plugin.name() {
+                b"mysql_native_password" => {
+                    native::NativeStored::parse(text).ok().map(Stored::Native)
+                }
+                // The account's side of the plugin has a name of its own.
+                b"ed25519" => ed25519::PublicKey::parse(text).ok().map(Stored::Ed25519),
+                b"parsec" => parsec::ParsecStored::parse(text).map(Stored::Parsec),
+                _ => None,
+            }
+        })
+    }
+}
+
+impl Proof {
+    fn read(plugin: Plugin, stored: Option<Secret>) -> Self {
+        let password = stored.and_then(|stored| {
+            let text = stored.as_bytes();
+            match plugin {
+                Plugin::NativePassword | Plugin::CachingSha2 if stored.is_empty() => {
+                    Some(Password::Plain(Secret::from("")))
+                }
+                Plugin::NativePassword => {
+                    native::NativeStored::parse(text).ok().map(Password::Native)
+                }
+                Plugin::CachingSha2 => {
+                    sha_crypt::CryptStored::parse(text).ok().map(Password::CachingSha2)
+                }
+                _ => None,
+            }
+        });
+        password.map_or(Self::Other(plugin), Self::Password)
     }
 }
 
@@ -236,6 +329,8 @@ mod tests {
             ("hidden@10.%", free, &secret),
             ("locked@localhost", "1 0 0 0 0", &secret),
             ("expired@localhost", "0 1 0 0 0", &secret),
+            ("both@localhost", free, &format!("ed25519 4142 {secret}")),
+            ("renewed@localhost", free, &format!("{other} {secret}")),
             ("key@localhost", free, "ed25519 4142"),
             ("socket@localhost", free, "unix_socket "),
             ("invalid@localhost", free, "mysql_native_password 696E76616C6964"),
@@ -247,12 +342,17 @@ mod tests {
         let Sorted { usable, unusable, .. } = sort(rows.to_vec(), true, RULES, None);
         let mut names: Vec<_> = usable.keys().map(ToString::to_string).collect();
         names.sort();
-        assert_eq!(names, ["far", "old", "open"]);
+        assert_eq!(names, ["both", "far", "old", "open", "renewed"]);
         let other = native::NativeStored::parse(
             &native::NativeStage1::of(b"other").stored().reveal().into_bytes(),
         );
-        assert!(matches!(&usable[&b"far"[..]], Password::Native(it) if *it == other.unwrap()));
-        assert!(matches!(&usable[&b"open"[..]], Password::Plain(it) if it.is_empty()));
+        let other = Password::Native(other.unwrap());
+        assert_eq!(usable[&b"far"[..]], other.clone().into());
+        assert_eq!(usable[&b"open"[..]], Password::Plain("".into()).into());
+        let both = &usable[&b"both"[..]];
+        assert!(both.has_others && matches!(both.known[..], [Password::Native(_)]));
+        let renewed = &usable[&b"renewed"[..]];
+        assert!(!renewed.has_others && renewed.known.len() == 2 && renewed.known[0] == other);
         for name in ["app", "elsewhere", "hidden"] {
             assert_eq!(unusable[name.as_bytes()], Unusable::Elsewhere, "{name}");
         }

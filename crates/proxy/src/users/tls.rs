@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use backend::tls::TlsError;
+use backend::tls::{Offer, TlsError};
 
 use crate::config::{ClientTls, ClientTlsMode, Plan};
 
 /// What clients are offered.
 pub(crate) struct Tls {
     /// `None`: TLS is not offered.
-    pub(crate) clients: Option<Arc<rustls::ServerConfig>>,
+    pub(crate) clients: Option<Arc<Offer>>,
     /// Clients on insecure connections are refused.
     pub(crate) clients_required: bool,
     made_of: Material,
@@ -48,7 +48,9 @@ impl Tls {
     pub(crate) fn new(plan: &Plan) -> Result<Self, TlsError> {
         let clients = match plan.tls.mode {
             ClientTlsMode::Off => None,
-            ClientTlsMode::Preferred | ClientTlsMode::Required => Some(plan.tls.files.config()?),
+            ClientTlsMode::Preferred | ClientTlsMode::Required => {
+                Some(Arc::new(plan.tls.files.offer()?))
+            }
         };
         let clients_required = plan.tls.mode == ClientTlsMode::Required;
         Ok(Self { clients, clients_required, made_of: Material::of(plan) })

@@ -242,7 +242,7 @@ impl Connection {
                     let sealed = rsa::encrypt(pem, door.password.as_bytes(), &nonce);
                     self.packets.send(sequence, &sealed.map_err(io::Error::other)?)?;
                 }
-                AuthPacket::More(_) => {}
+                AuthPacket::More(_) | AuthPacket::Bare(_) => {}
                 AuthPacket::Ok | AuthPacket::Err => {
                     packet.sequence = 0;
                     packets.push(packet);

@@ -12,6 +12,8 @@ pub struct Account {
     pub host: String,
     /// In the order in which the server tries them.
     pub proofs: Vec<Proof>,
+    /// The password before that of the first one, if MySQL is to take it as well.
+    pub retained: Option<String>,
     pub require: Require,
     pub is_locked: bool,
     pub has_expired: bool,
@@ -69,6 +71,15 @@ impl Proof {
         }
     }
 
+    /// The same with another password; `None`: it is not kept when it is changed.
+    fn with(&self, password: &str) -> Option<Self> {
+        match self {
+            Self::CachingSha2(_) => Some(Self::CachingSha2(password.to_owned())),
+            Self::Native(_) => Some(Self::Native(password.to_owned())),
+            _ => None,
+        }
+    }
+
     fn sql(&self, brand: Brand) -> String {
         let quoted = |text: &str| quote(text);
         match (self, brand) {
@@ -116,6 +127,7 @@ impl Account {
             user: "root".to_owned(),
             host: "localhost".to_owned(),
             proofs: vec![Proof::CachingSha2(String::new())],
+            retained: None,
             require: Require::None,
             is_locked: false,
             has_expired: false,
@@ -132,7 +144,16 @@ impl Account {
             Brand::MariaDb => "VIA",
             Brand::MySql => "WITH",
         };
-        let proofs: Vec<_> = self.proofs.iter().map(|proof| proof.sql(brand)).collect();
+        let mut proofs: Vec<_> = self.proofs.iter().map(|proof| proof.sql(brand)).collect();
+        let mut renewal = None;
+        if let (Some(old), Some(proof)) = (&self.retained, self.proofs.first())
+            && let Some(first) = proof.with(old)
+        {
+            let new = quote(proof.password().unwrap_or_default());
+            renewal =
+                Some(format!("ALTER USER {name} IDENTIFIED BY {new} RETAIN CURRENT PASSWORD"));
+            proofs = vec![first.sql(brand)];
+        }
         let mut create = format!(
             "CREATE USER {name} IDENTIFIED {word} {}{}",
             proofs.join(" OR "),
@@ -155,6 +176,7 @@ impl Account {
         }
         let mut statements =
             vec![create, format!("GRANT SELECT ON `rights{}`.* TO {name}", self.number)];
+        statements.extend(renewal);
         if let Some(is_default) = self.role {
             statements.push(format!("GRANT role0 TO {name}"));
             if is_default {

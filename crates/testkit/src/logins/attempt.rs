@@ -20,6 +20,25 @@ pub struct Attempt {
     pub tls: Tls,
     /// 0: by a change of user of a session that is pooled where users are configured. 1: of one that is passed through.
     pub changes: usize,
+    /// What it answers the greeting.
+    pub scramble: Scramble,
+    pub certificate: Certificate,
+}
+
+/// What a client of `caching_sha2_password` answers first, before it says the password itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scramble {
+    Right,
+    Wrong,
+}
+
+/// Which certificate of Flifo's a client in TLS takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    Any,
+    /// One for which the password vouches, if there is one, as MariaDB's clients from 11.4 on do. The servers of these
+    /// tests are older.
+    Vouched,
 }
 
 /// The way in.
@@ -104,7 +123,21 @@ impl Attempt {
     /// Logs in and stays.
     pub fn log_in(&self, target: &Target, keys: &Keys) -> Result<Client, Problem> {
         match BASES.get(self.changes) {
-            None => self.builder(target, keys, &self.name, &self.password).connect(),
+            None => {
+                let mut builder = self.builder(target, keys, &self.name, &self.password);
+                if self.scramble == Scramble::Wrong && target.plugin == Plugin::CachingSha2 {
+                    builder = builder.first(&[1; 32]);
+                }
+                let client = builder.connect()?;
+                let verifies = target.is_flifo && target.plugin == Plugin::NativePassword;
+                let is_asked = self.certificate == Certificate::Vouched && self.tls != Tls::None;
+                match client.vouched {
+                    _ if !verifies || !is_asked || self.password.is_empty() => Ok(client),
+                    Some(true) => Ok(client),
+                    Some(false) => Err(not_trusted("vouched for wrongly")),
+                    None => Err(not_trusted("not vouched for")),
+                }
+            }
             Some(base) => {
                 let mut client = self.builder(target, keys, base, BASE_PASSWORD).connect()?;
                 client.change_user(&self.name, &self.password, &target.plugin)?;
@@ -130,6 +163,11 @@ impl Attempt {
             Tls::Certificate => builder.over(keys.certificate.clone()),
         }
     }
+}
+
+fn not_trusted(why: &str) -> Problem {
+    let message = format!("the certificate is {why}");
+    Problem::Refused { code: 2026, sqlstate: "HY000".to_owned(), message }
 }
 
 /// `ER_MUST_CHANGE_PASSWORD`: let in, but for nothing else than to change the password.
@@ -183,6 +221,9 @@ impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, password, door, tls, .. } = self;
         write!(f, "log in as {name:?} with password {password:?}, {door:?}, TLS {tls:?}")?;
+        if (self.scramble, self.certificate) != (Scramble::Right, Certificate::Any) {
+            write!(f, ", scramble {:?}, certificate {:?}", self.scramble, self.certificate)?;
+        }
         match BASES.get(self.changes) {
             Some(base) => write!(f, ", by COM_CHANGE_USER from {base}"),
             None => Ok(()),

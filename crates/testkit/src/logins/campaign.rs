@@ -9,10 +9,10 @@ use std::thread;
 use engine::account::host::HostBrand as Rules;
 
 use super::account::Account;
-use super::attempt::{Attempt, Door, Outcome, Target, Tls, look};
+use super::attempt::{Attempt, Certificate, Door, Outcome, Scramble, Target, Tls, look};
 use super::generate::{self, Batch};
 use super::site::{Site, Way};
-use super::verdict::{self, Verdict};
+use super::verdict::{self, Asked, Verdict};
 use crate::client::Client;
 use crate::differ::program::Brand;
 
@@ -30,6 +30,8 @@ pub struct Report {
     pub unknowable: BTreeMap<Way, u64>,
     /// More than directly, each as a program.
     pub findings: Vec<String>,
+    /// Refused by Flifo alone, and for no reason that is documented, each as a program.
+    pub undue: Vec<String>,
     /// Refused without a word of why, each as a program.
     pub wordless: Vec<String>,
     /// The server has chosen another account than the rules.
@@ -48,6 +50,7 @@ impl Report {
             *self.unknowable.entry(key).or_default() += count;
         }
         self.findings.extend(other.findings);
+        self.undue.extend(other.undue);
         self.wordless.extend(other.wordless);
         self.misruled.extend(other.misruled);
     }
@@ -99,7 +102,16 @@ pub fn run(site: &mut Site, program: &Path, seed: u64, attempts: usize, ways: &[
             match verdict::judge(attempt, *way, &accounts, rules, direct, &outcome) {
                 Verdict::Same if outcome.is_in() => report.admitted += 1,
                 Verdict::Same => report.refused += 1,
-                Verdict::Less(why) => *report.less.entry((*way, why)).or_default() += 1,
+                Verdict::Less(why) => {
+                    let asked = Asked { attempt, way: *way, leg: batch.leg };
+                    if verdict::is_undue(&asked, &accounts, rules, direct, &outcome) {
+                        report.undue.push(format!(
+                            "seed {seed}, {way:?}: {attempt}\ndirectly: {direct}\nthrough Flifo: {outcome}\n{}",
+                            program_of(site, &batch, &of(&attempt.name, &accounts), Some(*way))
+                        ));
+                    }
+                    *report.less.entry((*way, why)).or_default() += 1;
+                }
                 Verdict::Unknowable => *report.unknowable.entry(*way).or_default() += 1,
                 Verdict::More => report.findings.push(format!(
                     "seed {seed}, {way:?}: {attempt}\ndirectly: {direct}\nthrough Flifo: {outcome}\n{}",
@@ -145,6 +157,8 @@ fn crowd(site: &Site, account: &Account, target: &Target) -> usize {
         door: Door::Tcp(std::net::Ipv4Addr::LOCALHOST),
         tls: Tls::None,
         changes: usize::MAX,
+        scramble: Scramble::Right,
+        certificate: Certificate::Any,
     };
     let mut inside: Vec<Client> = Vec::new();
     for _ in 0..8 {

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::account::{Account, Limits, Proof, Require};
-use super::attempt::{Attempt, Door, Tls};
+use super::attempt::{Attempt, Certificate, Door, Scramble, Tls};
 use crate::differ::generate::Random;
 use crate::differ::program::Brand;
 
@@ -152,7 +152,12 @@ fn account(
     };
     let proofs = match can.brand {
         Brand::MariaDb => {
-            (0..1 + usize::from(random.once_in(4))).map(|_| proof(random, can)).collect()
+            let count = match random.below(8) {
+                0 => 3,
+                1 | 2 => 2,
+                _ => 1,
+            };
+            (0..count).map(|_| proof(random, can)).collect()
         }
         Brand::MySql => vec![proof(random, can)],
     };
@@ -160,6 +165,9 @@ fn account(
         user: user.to_owned(),
         host: pick(random, &HOSTS).to_owned(),
         proofs,
+        // An empty one cannot be kept.
+        retained: (can.brand == Brand::MySql && random.once_in(3))
+            .then(|| pick(random, &PASSWORDS[..PASSWORDS.len() - 1]).to_owned()),
         require: if can.tls { require } else { Require::None },
         is_locked: random.once_in(12),
         has_expired: random.once_in(15),
@@ -201,6 +209,7 @@ fn limited(random: &mut Random, number: usize, can: Abilities) -> Account {
         // The crowd's. A network would hide behind an anonymous account of a more special one.
         host: "127.0.0.1".to_owned(),
         proofs: vec![proof],
+        retained: None,
         require: Require::None,
         is_locked: false,
         has_expired: false,
@@ -250,7 +259,8 @@ fn attempt(
         11 => format!("{name}@localhost"),
         _ => name.to_owned(),
     };
-    let own = account.proofs.iter().filter_map(Proof::password).collect::<Vec<_>>();
+    let own = account.proofs.iter().filter_map(Proof::password);
+    let own = own.chain(account.retained.as_deref()).collect::<Vec<_>>();
     let password = match random.below(8) {
         0 => pick(random, &PASSWORDS),
         1 => "",
@@ -278,5 +288,7 @@ fn attempt(
         },
         tls,
         changes: random.below(6),
+        scramble: if random.once_in(6) { Scramble::Wrong } else { Scramble::Right },
+        certificate: if random.once_in(2) { Certificate::Vouched } else { Certificate::Any },
     }
 }

@@ -305,7 +305,7 @@ impl Site {
 }
 
 /// Where `packaging/install-deps.sh` has put what MariaDB does not bring along.
-fn plugins() -> Option<PathBuf> {
+pub fn plugins() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let folders = program.ancestors().map(|folder| folder.join("plugins"));
     folders.into_iter().find(|folder| folder.join("auth_ed25519.so").exists())

@@ -9,7 +9,8 @@ use engine::account::name::{Brand, Packet, Unsure, UserName};
 use engine::account::row::{Choice, Row, choose};
 
 use super::account::Account;
-use super::attempt::{Attempt, Outcome};
+use super::attempt::{Attempt, Door, Outcome};
+use super::generate::Leg;
 use super::site::Way;
 
 /// The collation of all clients: utf8mb4_general_ci.
@@ -49,6 +50,47 @@ pub fn judge(
             }
         }
     }
+}
+
+/// A login through Flifo.
+pub struct Asked<'a> {
+    pub attempt: &'a Attempt,
+    pub way: Way,
+    pub leg: Leg,
+}
+
+/// Whether a client is refused that should be let in: where Flifo knows all accounts, the server gives Flifo the very
+/// account that the client has, and the client is told that its password is wrong, that a method is not known, or
+/// nothing that vouches for the certificate.
+pub fn is_undue(
+    asked: &Asked<'_>,
+    accounts: &[Account],
+    rules: Rules,
+    direct: &Outcome,
+    through: &Outcome,
+) -> bool {
+    let Asked { attempt, way, leg } = asked;
+    let (Outcome::In { account, .. }, Outcome::Out { code, message }) = (direct, through) else {
+        return false;
+    };
+    let is_of_password = match code {
+        1045 => message.contains("using password: YES"),
+        1429 => message.contains("plugin"),
+        2026 => true,
+        _ => false,
+    };
+    let account = account.rsplit_once(' ').map_or(&account[..], |(account, _)| account);
+    let Some((user, host)) = account.rsplit_once('@') else { return false };
+    // An account without a name has none that the table tells of.
+    if *way != Way::Accounts || !is_of_password || user.is_empty() {
+        return false;
+    }
+    let flifo = if leg.is_socket { Door::Socket } else { Door::SocketForTcp };
+    let is_given = |door: Door| match choose(&rows(accounts, user), door.origin(), rules) {
+        Choice::One(row) => row.user == user.as_bytes() && row.host == host.as_bytes(),
+        Choice::None | Choice::Unclear => false,
+    };
+    matches!(attempt.door, Door::Tcp(_)) && is_given(attempt.door) && is_given(flifo)
 }
 
 /// Whether this account matches the client too, and only another one is more special.

@@ -352,7 +352,14 @@ fn a_header_for_the_proxy_protocol_is_right_or_the_end() {
         let mut client = trusted();
         client.send(bytes);
         client.half_close();
-        assert!(client.is_closed(), "{bytes:?}");
+        assert!(is_no_login(&client.read_payload().unwrap_err()), "{bytes:?}");
+    }
+    // One that says nothing waits for a greeting, and hears why there is none.
+    match trusted().read_payload() {
+        Err(Refusal::Error { code: 1043, message }) => {
+            assert!(message.contains("PROXY header: none came"), "{message}");
+        }
+        other => panic!("{other:?}"),
     }
     let v2 = [&signature[..], b"\x21\x11\0\x0c\x01\x02\x03\x04\x7f\0\0\x01\0\x50\0\x51"].concat();
     for bytes in [&b"PROXY TCP4 1.2.3.4 127.0.0.1 80 81\r\n"[..], b"PROXY UNKNOWN\r\n", &v2] {

@@ -180,7 +180,8 @@ fn nobody_gets_more_than_directly() {
     for seed in 0..3 {
         let ways = Way::all(Brand::MariaDb);
         let report = campaign::run(&mut site, program(), seed, 60, ways);
-        let found = report.findings.iter().chain(&report.wordless).chain(&report.misruled);
+        let found = report.findings.iter().chain(&report.undue);
+        let found = found.chain(&report.wordless).chain(&report.misruled);
         assert_eq!(found.cloned().collect::<Vec<_>>().join("\n"), "");
         admitted += report.admitted;
         refused += report.refused;
@@ -191,4 +192,76 @@ fn nobody_gets_more_than_directly() {
     let ways = [Way::PassThrough, Way::Configured];
     let is_found = |seed| !campaign::run(&mut site, program(), seed, 60, &ways).findings.is_empty();
     assert!((0..10).any(is_found));
+}
+
+#[test]
+fn a_client_that_may_not_become_another_goes_on_as_it_was() {
+    let flifo = flifo("configured", "");
+    let direct = server().port();
+    let attempts = |port: u16| {
+        let mut client = from(port, 1, "wide", "w").expect("let in");
+        let mut seen = Vec::new();
+        client.query("SET @own = 7").expect("a variable");
+        for (user, password) in [
+            ("single", "guess"),
+            ("near", "x"),
+            ("single", "guess"),
+            ("single", "o"),
+            ("wide", "w"),
+        ] {
+            let changed = client.change_user(user, password, &Plugin::NativePassword);
+            seen.push(match changed {
+                Ok(()) => 0,
+                Err(Problem::Refused { code, .. }) => code,
+                Err(error) => panic!("{error}"),
+            });
+            let is = client.query("SELECT USER() LIKE 'wide@%', @own, SLEEP(0)").expect("served");
+            assert_eq!(is, [["1", "NULL", "0"]]);
+        }
+        seen
+    };
+    assert_eq!(attempts(direct), [1045, 1045, 1045, 1047, 1047]);
+    assert_eq!(attempts(flifo.port()), [1045, 1045, 1045, 1047, 1047]);
+}
+
+#[test]
+fn a_check_by_the_protocol_before_4_1_hears_what_the_server_says() {
+    let flifo = flifo("configured", "");
+    server().sql("CREATE USER checker@'%' IDENTIFIED BY ''").expect("an account");
+    let check = |port: u16, user: &str| {
+        let mut client = testkit::fake_client::FakeClient::connect(port);
+        client.read_greeting().expect("a greeting");
+        let login = [&b"\x00\x80\x00\x00\x01"[..], user.as_bytes(), &[0, 0]].concat();
+        client.send_packet(1, &login);
+        client.send_packet(0, &[1]);
+        client.read_payload()
+    };
+    for port in [server().port(), flifo.port()] {
+        assert_eq!(check(port, "checker").expect("it is up"), [0, 0, 0]);
+        let refused = check(port, "single").expect_err("it has a password");
+        let is_denied = matches!(refused, testkit::fake_client::Refusal::Error { code: 1045, .. });
+        assert!(is_denied, "{refused:?}");
+    }
+    // It has nothing of the account.
+    let mut client = testkit::fake_client::FakeClient::connect(flifo.port());
+    client.read_greeting().expect("a greeting");
+    client.send_packet(1, b"\x00\x80\x00\x00\x01checker\0\0");
+    assert_eq!(client.read_payload().expect("an OK"), [0, 0, 0]);
+    client.send_packet(0, b"\x03SELECT 1");
+    assert!(client.read_payload().is_err());
+}
+
+#[test]
+fn a_client_without_schemas_is_served_in_its_own() {
+    let flifo = flifo("configured", "");
+    let tcp = || Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+    let client = |schema: Option<&str>| {
+        let client = Client::builder(tcp(), "wide", "w").plugin(Plugin::NativePassword);
+        let client = client.with(wire::Capabilities::NO_SCHEMA);
+        schema.map_or(client.clone(), |schema| client.schema(schema)).connect().expect("let in")
+    };
+    assert_eq!(client(None).query("SELECT 1").expect("an answer"), [["1"]]);
+    let mut client = client(Some("information_schema"));
+    let rows = client.query("SELECT COUNT(*) > 0 FROM SCHEMATA").expect("an answer");
+    assert_eq!(rows, [["1"]]);
 }

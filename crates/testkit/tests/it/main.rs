@@ -98,3 +98,4 @@ mod topologies;
 mod upgrades;
 mod uploads;
 mod user_names;
+mod vouched;

@@ -30,6 +30,9 @@ pub const FAST_OK: u8 = 0x03;
 /// From the server: the answer tells nothing, send the password itself.
 pub const FULL: u8 = 0x04;
 
+/// Bytes of what a client answers first.
+pub const RESPONSE_LEN: usize = 32;
+
 /// No server takes a longer password with this plugin.
 pub const PASSWORD_MAX: usize = 256;
 

@@ -65,6 +65,10 @@ impl PublicKey {
         base64::encode(&self.0)
     }
 
+    pub(super) const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// Checks what a client answered.
     pub fn check(&self, nonce: &Nonce, response: &[u8]) -> bool {
         let Some((commitment, response)) = response.split_first_chunk::<32>() else { return false };

@@ -68,6 +68,10 @@ impl NativeStored {
         std::iter::once("*".to_owned()).chain(digits).collect()
     }
 
+    pub(super) fn as_bytes(&self) -> &[u8; 20] {
+        self.0.as_bytes()
+    }
+
     /// Checks what a client answered, and learns what to log in with as that client.
     pub fn check(&self, nonce: &Nonce, response: &[u8]) -> Option<NativeStage1> {
         let response = SecretHash::from(<[u8; 20]>::try_from(response).ok()?);

@@ -191,8 +191,9 @@ pub(in crate::config) static PROXY_PROTOCOL: Section<Plan> = Section {
             },
         },
         example: None,
-        doc: "Networks whose hosts may send a PROXY header (version 1 or 2) at the start of a \
-              connection. A header from any other address is refused, because its sender could \
+        doc: "Networks whose hosts send a PROXY header (version 1 or 2) at the start of each \
+              connection. One without is refused (1043), so that no load balancer forgets to \
+              say where a client comes from. A header from any other address is refused, because its sender could \
               claim any client address. Empty: no host may send one.",
         elsewhere: &[
             ("MariaDB", "proxy_protocol_networks"),

@@ -97,6 +97,58 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
             applies: NewConnections,
         },
         Row {
+            name: "second_password",
+            form: Form::Secret {
+                allowed: "a text",
+                get: |user| {
+                    user.second_password.clone().filter(|it| matches!(it, Password::Plain(_)))
+                },
+                set: |user, text| {
+                    user.second_password = Some(Password::Plain(Secret::from(text)));
+                    Ok(())
+                },
+            },
+            example: Some("\"the one before\""),
+            doc: "One more password that clients may prove, while an application changes from one \
+                  to the other. Flifo itself logs in with the first. Write one of \
+                  `second_password`, `second_password_hash` and `second_password_file`.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
+            name: "second_password_hash",
+            form: Form::Secret {
+                allowed: "what the server stores: '*' and 40 hexadecimal digits, or '$A$005$' and \
+                          63 characters, or these in hexadecimal",
+                get: |user| {
+                    user.second_password.clone().filter(|it| !matches!(it, Password::Plain(_)))
+                },
+                set: |user, text| {
+                    user.second_password = Some(hash(text.as_bytes())?);
+                    Ok(())
+                },
+            },
+            example: Some("\"*0123456789ABCDEF0123456789ABCDEF01234567\""),
+            doc: "Instead of the second password, its hash: see `password_hash`.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
+            name: "second_password_file",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |user| paths::show(user.second_password_file.as_ref()),
+                set: |user, text| paths::set(&mut user.second_password_file, text),
+            },
+            example: Some("\"/etc/flifo/app.password.old\""),
+            doc: "Instead of the second password, a file that contains it: see `password_file`.",
+            elsewhere: &[],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
             name: "plugin",
             form: Form::Choice(&Named {
                 values: &[

@@ -1,0 +1,272 @@
+//! What is known of a user's password, or of its passwords: a server may take several of one account, each as good as
+//! the others (`RETAIN CURRENT PASSWORD`, `VIA … OR …`), and the configuration may name two.
+//!
+//! Owns the comparison with what a client proves, and what a backend logs in with. Invariants: what a client gives away
+//! by its proof is in memory only; a slow hash is computed in another thread, and one of a user's at a time; a client of
+//! `caching_sha2_password` whose answer does not fit is asked for the password itself, as servers do.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use backend::login::Credential;
+use wire::auth::{Nonce, Plugin, Secret, caching_sha2, certificate, native, sha_crypt};
+
+use crate::config::Password;
+use crate::users::Verdict;
+
+/// What the server's table of accounts tells of a user's passwords.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Passwords {
+    /// Any of them is right.
+    pub(crate) known: Vec<Password>,
+    /// The account may be logged in to by other methods as well, which the server alone can check.
+    pub(crate) has_others: bool,
+}
+
+impl From<Password> for Passwords {
+    fn from(password: Password) -> Self {
+        Self { known: vec![password], has_others: false }
+    }
+}
+
+/// All that is known of a user's passwords.
+#[derive(Debug)]
+pub(super) struct Proofs {
+    all: Vec<Proof>,
+    pub(super) has_others: bool,
+}
+
+#[derive(Debug)]
+enum Proof {
+    Password(Secret),
+    /// Only the server's hash of the password is known. A client that proves the password gives away what a backend
+    /// needs for the same proof; it is kept in memory only.
+    Native {
+        stored: native::NativeStored,
+        learnt: Mutex<Option<native::NativeStage1>>,
+    },
+    /// The same, but nothing less than the password does for either; it too is kept in memory only.
+    CachingSha2 {
+        stored: sha_crypt::CryptStored,
+        learnt: OnceLock<Secret>,
+        /// Held by the login that checks a password. One at a time: a check costs milliseconds of a core, any client
+        /// can ask for one, and a login that waited finds the password learnt.
+        checking: tokio::sync::Mutex<()>,
+    },
+}
+
+impl Proof {
+    fn of(password: &Password) -> Self {
+        match password {
+            Password::Plain(password) => Self::Password(password.clone()),
+            Password::Native(stored) => {
+                Self::Native { stored: stored.clone(), learnt: Mutex::new(None) }
+            }
+            Password::CachingSha2(stored) => Self::CachingSha2 {
+                stored: stored.clone(),
+                learnt: OnceLock::new(),
+                checking: tokio::sync::Mutex::default(),
+            },
+        }
+    }
+
+    fn is_of(&self, password: &Password) -> bool {
+        match (self, password) {
+            (Self::Password(known), Password::Plain(password)) => known == password,
+            (Self::Native { stored: known, .. }, Password::Native(stored)) => known == stored,
+            (Self::CachingSha2 { stored: known, .. }, Password::CachingSha2(stored)) => {
+                known == stored
+            }
+            _ => false,
+        }
+    }
+
+    /// What it was made of.
+    fn password(&self) -> Password {
+        match self {
+            Self::Password(password) => Password::Plain(password.clone()),
+            Self::Native { stored, .. } => Password::Native(stored.clone()),
+            Self::CachingSha2 { stored, .. } => Password::CachingSha2(stored.clone()),
+        }
+    }
+
+    const fn plugin(&self) -> Option<Plugin> {
+        match self {
+            Self::Password(_) => None,
+            Self::Native { .. } => Some(Plugin::NativePassword),
+            Self::CachingSha2 { .. } => Some(Plugin::CachingSha2),
+        }
+    }
+
+    fn can_check(&self, plugin: &Plugin) -> bool {
+        match self.plugin() {
+            Some(own) => *plugin == own,
+            None => matches!(plugin, Plugin::NativePassword | Plugin::CachingSha2),
+        }
+    }
+
+    /// Checks an answer by a plugin that it can check.
+    fn check(&self, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> Verdict {
+        match self {
+            Self::Password(password) => check(password, plugin, nonce, response),
+            Self::Native { stored, learnt } => match stored.check(nonce, response) {
+                Some(stage1) => {
+                    *learnt.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage1);
+                    Verdict::Right
+                }
+                None => Verdict::Wrong,
+            },
+            Self::CachingSha2 { learnt, .. } => match learnt.get() {
+                Some(password) => check(password, plugin, nonce, response),
+                // An empty answer proves an empty password, and no hash like this one is of an empty password.
+                None => unless_itself(response),
+            },
+        }
+    }
+
+    async fn check_itself(&self, password: &Secret) -> bool {
+        let (stored, learnt, checking) = match self {
+            Self::CachingSha2 { stored, learnt, checking } => (stored, learnt, checking),
+            Self::Password(known) => return known == password,
+            // No client is asked for the password itself: its answer tells all.
+            Self::Native { .. } => return false,
+        };
+        let _alone = checking.lock().await;
+        if let Some(learnt) = learnt.get() {
+            return learnt == password;
+        }
+        let (stored, password) = (stored.clone(), password.clone());
+        // It takes longer than a iteration of the loop may.
+        let check = move || stored.check(password.as_bytes()).then_some(password);
+        match tokio::task::spawn_blocking(check).await {
+            Ok(Some(password)) => learnt.set(password).is_ok(),
+            Ok(None) | Err(_) => false,
+        }
+    }
+
+    fn credential(&self) -> Option<Credential> {
+        match self {
+            Self::Password(password) => Some(Credential::Password(password.clone())),
+            Self::Native { learnt, .. } => {
+                let learnt = learnt.lock().unwrap_or_else(PoisonError::into_inner);
+                learnt.clone().map(Credential::Native)
+            }
+            Self::CachingSha2 { learnt, .. } => learnt.get().cloned().map(Credential::Password),
+        }
+    }
+
+    /// What the server stores for `mysql_native_password`, if this answer proves it.
+    fn native_proved_by(&self, nonce: &Nonce, answer: &[u8]) -> Option<native::NativeStored> {
+        let stored = match self {
+            Self::Password(password) if password.is_empty() => return None,
+            Self::Password(password) => native::NativeStage1::of(password.as_bytes()).stored(),
+            Self::Native { stored, .. } => stored.clone(),
+            Self::CachingSha2 { .. } => return None,
+        };
+        stored.check(nonce, answer).map(|_| stored)
+    }
+}
+
+impl Proofs {
+    pub(super) fn of(passwords: &Passwords) -> Self {
+        let all = passwords.known.iter().map(Proof::of).collect();
+        Self { all, has_others: passwords.has_others }
+    }
+
+    pub(super) fn is_of(&self, passwords: &Passwords) -> bool {
+        self.has_others == passwords.has_others
+            && self.all.len() == passwords.known.len()
+            && self.all.iter().zip(&passwords.known).all(|(own, password)| own.is_of(password))
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let known = other.all.iter().map(Proof::password).collect();
+        self.is_of(&Passwords { known, has_others: other.has_others })
+    }
+
+    /// Whether this is one of them, where that is known itself.
+    pub(super) fn is_password(&self, password: &Secret) -> bool {
+        self.all.iter().any(|it| matches!(it, Proof::Password(known) if known == password))
+    }
+
+    /// The plugin of the hash that is known of the first; `None`: the password itself is known.
+    pub(super) fn plugin_of_hash(&self) -> Option<Plugin> {
+        self.all.first().and_then(Proof::plugin)
+    }
+
+    pub(super) fn can_check(&self, plugin: &Plugin) -> bool {
+        self.all.iter().any(|it| it.can_check(plugin))
+    }
+
+    pub(super) fn check(&self, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> Verdict {
+        let of_plugin = self.all.iter().filter(|it| it.can_check(plugin));
+        of_plugin.fold(Verdict::Wrong, |verdict, it| match verdict {
+            Verdict::Right => Verdict::Right,
+            Verdict::Wrong | Verdict::Unknown => match it.check(plugin, nonce, response) {
+                Verdict::Wrong => verdict,
+                other => other,
+            },
+        })
+    }
+
+    /// Checks the password itself.
+    pub(super) async fn check_itself(&self, password: &Secret) -> bool {
+        for proof in &self.all {
+            if proof.check_itself(password).await {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(super) fn credential(&self) -> Option<Credential> {
+        self.all.iter().find_map(Proof::credential)
+    }
+
+    /// What lets the server's part of a login vouch for a certificate, if a client has proved it by this answer.
+    pub(super) fn proved_by(
+        &self,
+        plugin: &Plugin,
+        nonce: &Nonce,
+        answer: &[u8],
+    ) -> Option<certificate::Stored> {
+        if *plugin != Plugin::NativePassword {
+            return None;
+        }
+        let stored = self.all.iter().find_map(|it| it.native_proved_by(nonce, answer));
+        stored.map(certificate::Stored::Native)
+    }
+
+    /// Takes a hash that a client has given away to the Flifo before, if it is that of a password.
+    pub(super) fn take_native(&self, hash: &Secret) -> bool {
+        let Some(stage1) = native::NativeStage1::from_bytes(hash.as_bytes()) else { return false };
+        let fit = self.all.iter().find_map(|it| match it {
+            Proof::Native { stored, learnt } => (stage1.stored() == *stored).then_some(learnt),
+            Proof::Password(_) | Proof::CachingSha2 { .. } => None,
+        });
+        let Some(learnt) = fit else { return false };
+        *learnt.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage1);
+        true
+    }
+}
+
+/// Checks an answer against the password.
+fn check(password: &Secret, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> Verdict {
+    // An empty password is answered with nothing, and only that.
+    if password.is_empty() {
+        return Verdict::of(response.is_empty());
+    }
+    let want = plugin.respond(password, nonce);
+    match want.is_some_and(|want| Secret::from(want) == Secret::from(response)) {
+        true => Verdict::Right,
+        false if *plugin == Plugin::CachingSha2 => unless_itself(response),
+        false => Verdict::Wrong,
+    }
+}
+
+/// An answer of caching_sha2_password that does not fit: servers ask the client for the password itself.
+const fn unless_itself(response: &[u8]) -> Verdict {
+    match response.len() {
+        caching_sha2::RESPONSE_LEN => Verdict::Unknown,
+        _ => Verdict::Wrong,
+    }
+}
