@@ -7,6 +7,7 @@ pub mod address;
 pub mod binlog;
 pub mod dial;
 pub mod login;
+pub mod offer;
 pub mod stream;
 pub mod talk;
 pub mod tls;

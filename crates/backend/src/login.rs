@@ -174,18 +174,7 @@ impl Greeted {
         request: &Request<'_>,
         tls: Option<&BackendTls>,
     ) -> Result<LoggedIn, LoginError> {
-        let schema = request.schema.map_or(Capabilities::NONE, |_| Capabilities::CONNECT_WITH_DB);
-        let mut login = Login {
-            capabilities: (request.capabilities | schema) & self.greeting.capabilities,
-            packet_max: request.packet_max,
-            collation: request.collation,
-            user: request.user.to_vec(),
-            response: Vec::new(),
-            schema: request.schema.map(<[u8]>::to_vec),
-            plugin: None,
-            attributes: attributes(),
-            zstd_level: None,
-        };
+        let mut login = request.login(self.greeting.capabilities);
         let Self { mut talk, greeting } = self.secure(tls, &mut login).await?;
         let mut plugin = Plugin::from_name(&greeting.plugin);
         let mut nonce = Nonce::from_server(&plugin, &greeting.nonce).ok();
@@ -202,49 +191,39 @@ impl Greeted {
             let payload = talk.read().await?;
             match AuthPacket::decode(&payload)? {
                 AuthPacket::Ok => {
-                    let ok = OkPacket::decode(&payload, login.capabilities)?;
+                    let (capabilities, thread_id) = (login.capabilities, greeting.connection_id);
+                    let status = OkPacket::decode(&payload, capabilities)?.status;
                     return Ok(LoggedIn {
                         talk,
-                        thread_id: greeting.connection_id,
-                        capabilities: login.capabilities,
-                        status: ok.status,
+                        thread_id,
+                        capabilities,
+                        status,
                         is_mariadb: greeting.is_mariadb(),
                         has_proved_sha2,
                     });
                 }
+                // Else it says only that none of its methods was answered.
                 AuthPacket::Err => {
-                    return Err(match unanswered.take() {
-                        // What the server says is only that none of its methods was answered.
-                        Some(error) => error,
-                        None => LoginError::refused(&payload),
-                    });
+                    return Err(unanswered.unwrap_or_else(|| LoginError::refused(&payload)));
                 }
                 AuthPacket::Switch { plugin: name, data } => {
                     has_proved_sha2 = false;
                     plugin = Plugin::from_name(name);
-                    if let (true, Credential::Password(password)) =
-                        (is_sha256(&plugin), request.credential)
-                    {
-                        let next = Nonce::from_server(&plugin, data)?;
-                        nonce = Some(next);
-                        let password = password.as_bytes();
-                        prove_by_sha256(&mut talk, password, &next).await?;
+                    if answers_sha256(&mut talk, request.credential, &plugin, data).await? {
                         continue;
                     }
-                    let answer = answer_switch(request.credential, &plugin, data, talk.stream());
-                    let answer = match answer {
+                    match answer_switch(request.credential, &plugin, data, talk.stream()) {
                         Ok((next, answer)) => {
                             nonce = Some(next);
-                            answer
+                            talk.write(&answer).await?;
                         }
                         // The account may have another method, which MariaDB asks for behind a wrong answer.
                         Err(error @ LoginError::Plugin(_)) if greeting.is_mariadb() => {
                             unanswered.get_or_insert(error);
-                            NO_ANSWER.to_vec()
+                            talk.write(NO_ANSWER).await?;
                         }
                         Err(error) => return Err(error),
-                    };
-                    talk.write(&answer).await?;
+                    }
                 }
                 AuthPacket::More(&[caching_sha2::FAST_OK]) => {
                     has_proved_sha2 = plugin == Plugin::CachingSha2;
@@ -490,8 +469,43 @@ async fn prove(
 /// A method that is answered wrongly may ask so many times more.
 const QUESTIONS_MAX: usize = 8;
 
+impl Request<'_> {
+    /// The login to a server of these capabilities, still without its proof.
+    fn login(&self, of_server: Capabilities) -> Login {
+        let schema = self.schema.map_or(Capabilities::NONE, |_| Capabilities::CONNECT_WITH_DB);
+        Login {
+            capabilities: (self.capabilities | schema) & of_server,
+            packet_max: self.packet_max,
+            collation: self.collation,
+            user: self.user.to_vec(),
+            response: Vec::new(),
+            schema: self.schema.map(<[u8]>::to_vec),
+            plugin: None,
+            attributes: attributes(),
+            zstd_level: None,
+        }
+    }
+}
+
 /// What no method takes for a proof.
 const NO_ANSWER: &[u8] = &[0];
+
+/// Proves a password by `sha256_password`, if that is what the server asks for, and the password is known.
+async fn answers_sha256(
+    talk: &mut Talk,
+    credential: &Credential,
+    plugin: &Plugin,
+    data: &[u8],
+) -> Result<bool, LoginError> {
+    match credential {
+        Credential::Password(password) if is_sha256(plugin) => {
+            let nonce = Nonce::from_server(plugin, data)?;
+            prove_by_sha256(talk, password.as_bytes(), &nonce).await?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
 
 /// What is answered to a server that asks for another plugin, and the nonce that it came with.
 fn answer_switch(

@@ -7,7 +7,6 @@
 //! TLS 1.2 and 1.3 are spoken, 1.2 for servers as old as MySQL 5.7.
 
 mod files;
-mod offer;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -20,14 +19,12 @@ use std::sync::Arc;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, Error, InvalidMessage, RootCertStore,
-    ServerConfig,
 };
 
 use self::verify::{AnyServer, TrustedServer};
-
-pub use self::offer::Offer;
 
 /// How much a backend insists on TLS; MySQL's own modes under its own names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -186,29 +183,12 @@ impl ForBackends {
 }
 
 impl ForClients {
-    /// Reads the files, or makes a certificate.
-    pub fn offer(&self) -> Result<Offer, TlsError> {
-        let verifier = match &self.ca {
-            None => None,
-            Some(ca) => {
-                let authorities = Arc::new(files::authorities(ca)?);
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(authorities, provider()).build();
-                Some(verifier.map_err(library)?)
-            }
-        };
-        match &self.identity {
-            None => Offer::made_up(verifier),
-            Some(identity) => {
-                let (chain, key) = identity.read()?;
-                Offer::of(verifier, chain, key).map_err(|error| identity.refuse(&error))
-            }
-        }
-    }
-
-    /// The same as most clients are shown it.
-    pub fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
-        Ok(self.offer()?.config())
+    /// What certificates of clients are judged by, if they must show one.
+    pub(crate) fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+        let Some(ca) = &self.ca else { return Ok(None) };
+        let authorities = Arc::new(files::authorities(ca)?);
+        let verifier = WebPkiClientVerifier::builder_with_provider(authorities, provider()).build();
+        verifier.map(Some).map_err(library)
     }
 }
 
@@ -261,12 +241,12 @@ pub(crate) const fn is_mismatch(error: &Error) -> bool {
     )
 }
 
-fn provider() -> Arc<CryptoProvider> {
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
 /// A certificate that no authority has signed, and its key of this kind.
-fn self_signed(
+pub(crate) fn self_signed(
     kind: &'static rcgen::SignatureAlgorithm,
 ) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), TlsError> {
     let key = rcgen::KeyPair::generate_for(kind).map_err(library)?;
@@ -276,6 +256,6 @@ fn self_signed(
     Ok((certificate.der().clone(), key.into()))
 }
 
-fn library(error: impl fmt::Display) -> TlsError {
+pub(crate) fn library(error: impl fmt::Display) -> TlsError {
     TlsError::Library(error.to_string())
 }

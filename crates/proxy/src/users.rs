@@ -41,6 +41,8 @@ use crate::users::rights::OfOne;
 use crate::users::sight::Sight;
 use crate::users::standing::AccountStanding;
 
+pub(crate) use crate::users::proof::Verdict;
+
 /// All users that Flifo knows or is to carry, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
@@ -192,21 +194,6 @@ impl ReservedPlace {
 impl Drop for ReservedPlace {
     fn drop(&mut self) {
         self.cap.iter().for_each(|cap| cap.give_back());
-    }
-}
-
-/// What a client's answer tells of its password.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Right,
-    Wrong,
-    /// Only the password itself does.
-    Unknown,
-}
-
-impl Verdict {
-    const fn of(is_right: bool) -> Self {
-        if is_right { Self::Right } else { Self::Wrong }
     }
 }
 

@@ -9,7 +9,7 @@ use rustls::{Error, InconsistentKeys, RootCertStore};
 use super::{Identity, TlsError};
 
 impl Identity {
-    pub(super) fn read(
+    pub(crate) fn read(
         &self,
     ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
         let chain = certificates("the certificate", &self.certificate)?;
@@ -27,7 +27,7 @@ impl Identity {
     }
 
     /// Says why the two cannot be used although they could be read.
-    pub(super) fn refuse(&self, error: &Error) -> TlsError {
+    pub(crate) fn refuse(&self, error: &Error) -> TlsError {
         let why = match error {
             Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
                 "the key belongs to another certificate".to_owned()

@@ -345,23 +345,11 @@ fn inspect(
                     packet[..eof.len()].copy_from_slice(&eof);
                     return at.start + eof.len();
                 }
-                if let Some(shorter) = shorter {
-                    let len = shorter.len();
-                    let fits = len <= packet.len();
-                    if fits {
-                        packet[..len].copy_from_slice(&shorter);
-                    }
-                    let is_longer = !fits && matches!(flight.purpose, Purpose::LoginSchema(..));
-                    if is_longer {
-                        // Nothing else is in this reply.
-                        client.write_with_next(&shorter);
-                    }
-                    worker.scratch.replace(shorter);
-                    if fits {
+                if let Some(other) = shorter {
+                    let len = put_instead(&client, flight, packet, &other);
+                    worker.scratch.replace(other);
+                    if let Some(len) = len {
                         return at.start + len;
-                    }
-                    if is_longer {
-                        return at.start;
                     }
                 }
             }
@@ -393,6 +381,25 @@ fn inspect(
         Packet::Text | Packet::Progress => {}
     }
     at.end
+}
+
+/// Puts a packet in the place of one. The answer is how long it is there; `None`: it has no room, and the one before stays.
+fn put_instead(
+    client: &Client,
+    flight: &InFlight,
+    packet: &mut [u8],
+    other: &[u8],
+) -> Option<usize> {
+    if let Some(place) = packet.get_mut(..other.len()) {
+        place.copy_from_slice(other);
+        return Some(other.len());
+    }
+    if !matches!(flight.purpose, Purpose::LoginSchema(..)) {
+        return None;
+    }
+    // Nothing else is in this reply.
+    client.write_with_next(other);
+    Some(0)
 }
 
 /// Learns from the end of definitions or rows.

@@ -24,22 +24,20 @@ pub(crate) fn reset(
 ) {
     let kept = leaving::keep(worker, client);
     let waits = kept.is_some() || leaving::give_up(worker, client);
-    forget(worker, client);
+    let forgets = forgets(worker, client);
+    let mut session = client.session.borrow_mut();
+    session.reset(forgets);
     if let Some(pin) = kept {
-        client.session.borrow_mut().keep(pin);
+        session.keep(pin);
     }
+    drop(session);
+    client.gtid.take();
+    keep_option(worker, client);
     if waits {
         answer::hold(worker, client, command, packet, Awaits::Reset);
     } else {
         answer::ok(client, command);
     }
-}
-
-/// The client's session begins anew; of its backend that is known already.
-pub(crate) fn forget(worker: &Worker, client: &Client) {
-    client.session.borrow_mut().reset(forgets(worker, client));
-    client.gtid.take();
-    keep_option(worker, client);
 }
 
 /// What its server forgets of a session that begins anew.

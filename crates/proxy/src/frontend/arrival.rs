@@ -252,11 +252,8 @@ fn client(
         client.writes.change(|writes| writes.note(server.id.0, now));
     }
     client.prepared_changes.set(described.prepared_changes);
-    client.pinned.set(described.pinned.map(|(pin, age)| Pinned {
-        pin,
-        digest: None,
-        since: before(age),
-    }));
+    let pinned = |(pin, age)| Pinned { pin, digest: None, since: before(age) };
+    client.pinned.set(described.pinned.map(pinned));
     if let Some(own) = own {
         written::arrive(worker, &client, &own);
         *own.holder.borrow_mut() = Some(Rc::clone(&client));

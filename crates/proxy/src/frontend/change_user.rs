@@ -46,8 +46,7 @@ use crate::frontend::prove::{self, PasswordProof};
 use crate::pool::keys::Key;
 use crate::users::User;
 
-/// Serves the command. A client that fails is ended, as MySQL does it; on MariaDB, a pooled one goes on as the user that
-/// it was, three times.
+/// Serves the command. A client that fails is ended, as MySQL does.
 pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     if client.has_key() && !is_of_pass_through(worker, payload, wanted::brand(worker, client)).await
     {
@@ -131,12 +130,6 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let mut talk = Talk::resume(&client.stream, client.input.take_more(), 1);
     let limit = worker.plan().limits.login;
     let brand = wanted::brand(worker, client);
-    if client.input.refused_changes.get() >= REFUSED_MAX {
-        let fault = Fault::relayed(UNKNOWN_COMMAND, "08S01", "Unknown command");
-        let (_, more) = talk.into_parts();
-        client.input.keep_more(&more, false);
-        return client.write_last(&fault.packet(1));
-    }
     let server = client.server.get();
     let capabilities = client.capabilities_now();
     let proving = prove(worker, &mut talk, payload, brand, client.peer, (server, capabilities));
@@ -165,31 +158,9 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
             audited::see_fault(worker, &applicant(client, &user), &fault);
         }
         worker.count_fault(fault.kind);
-        let goes_on = brand == Brand::MariaDb && fault.kind == Kind::AccessDenied;
-        if goes_on && go_on(worker, client) {
-            client.write_last(&fault.packet(sequence));
-        } else {
-            client.write(&fault.packet(sequence));
-            client.close();
-        }
+        client.write(&fault.packet(sequence));
+        client.close();
     }
-}
-
-/// A MariaDB lets a client try so often; then it does not know the command any more.
-const REFUSED_MAX: u8 = 3;
-
-/// `ER_UNKNOWN_COM_ERROR`.
-const UNKNOWN_COMMAND: u16 = 1047;
-
-/// A client that may not become another user stays the one that it was, in a session that begins anew. False: it cannot,
-/// since it has left something at the server that is still to be undone.
-fn go_on(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
-    if !client.has_key() || leaving::give_up(worker, client) {
-        return false;
-    }
-    reset_connection::forget(worker, client);
-    client.input.refused_changes.set(client.input.refused_changes.get() + 1);
-    true
 }
 
 /// A client that wants to be this user.

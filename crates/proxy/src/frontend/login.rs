@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backend::login::Greeted;
+use backend::offer::Offer;
 use backend::talk::TalkError;
-use backend::tls::Offer;
 use backend::{Stream, Talk};
 use engine::account::name::{Brand, Packet};
 use engine::pin::Pin;

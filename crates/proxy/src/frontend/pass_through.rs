@@ -15,7 +15,7 @@ use backend::{Address, Stream, Talk};
 use engine::account::name::UserName;
 use engine::session::{Reset, Session};
 use wire::Capabilities;
-use wire::auth::certificate::BY_SHA256;
+use wire::auth::certificate::{BY_SHA256, Stored};
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::{AuthPacket, Greeting, Login};
 use wire::response::{ErrPacket, OK, OkPacket, Status};
@@ -227,11 +227,10 @@ async fn relay<S: Borrow<Stream>>(
         Err(why) => return Err(tell_on(&mut client, unsure(&user.to_string(), why)).await),
     };
     let secured = secure(worker, client.stream(), peer, at, server, &mut request).await;
-    let (server, is_asked_again) = match secured {
+    let (Greeted { talk: mut server, greeting }, is_asked_again) = match secured {
         Ok(secured) => secured,
         Err(fault) => return Err(tell_on(&mut client, fault).await),
     };
-    let Greeted { talk: mut server, greeting } = server;
     // Over a Unix socket a server may let Flifo's own user in, whichever user the client is.
     let by_socket = matches!(at.address, Address::Unix(_));
     if namesake::is_named(user, client.stream(), server.stream())
@@ -240,8 +239,7 @@ async fn relay<S: Borrow<Stream>>(
         return Err(tell_on(&mut client, namesake::denied(user)).await);
     }
     let plugin = request.plugin.as_deref().map(Plugin::from_name);
-    // What it answered must not reach the server, or would mean nothing to it: the server asks
-    // anew.
+    // What it answered must not reach the server, or would mean nothing to it: the server asks anew.
     let is_mute = greeted_by != GreetedBy::Server
         || is_asked_again
         || by_socket && request.capabilities.has(Capabilities::PLUGIN_AUTH)
@@ -251,30 +249,21 @@ async fn relay<S: Borrow<Stream>>(
         request.plugin = Some(NO_PLUGIN.to_vec());
         request.response = Vec::new();
     }
-    let vouching = match greeted_by {
-        GreetedBy::Flifo { scramble: Some(scramble), .. } => {
-            accounts::stored(worker, user, |stored| {
-                Vouching::of(client.stream(), scramble, stored, login)
-            })
-        }
-        _ => None,
-    };
+    let vouching = vouching(worker, client.stream(), claim, greeted_by);
     let mut payload = Vec::new();
     request.encode(&mut payload);
     if let Err(error) = server.write(&payload).await {
         let fault = NoBackend::from(LoginError::from(error)).fault(at);
         return Err(tell_on(&mut client, fault).await);
     }
-    let plugin = Plugin::from_name(request.plugin.as_deref().unwrap_or(&greeting.plugin));
-    let nonce = greeting.nonce.clone();
     let mut relay = Relay {
         worker,
         at,
         pass,
         user,
         peer,
-        plugin,
-        nonce,
+        plugin: Plugin::from_name(request.plugin.as_deref().unwrap_or(&greeting.plugin)),
+        nonce: greeting.nonce.clone(),
         client,
         server,
         has_asked: !(by_socket && is_mute),
@@ -301,6 +290,18 @@ async fn relay<S: Borrow<Stream>>(
     let status = OkPacket::decode(&ok, capabilities).map(|ok| ok.status).unwrap_or_default();
     let backend = backend_of(worker, at, greeting.connection_id, relay.server, capabilities);
     Ok(PassThrough { client: relay.client, backend, status })
+}
+
+/// What is needed to vouch for Flifo's certificate to a client that it has greeted.
+fn vouching(
+    worker: &Worker,
+    client: &Stream,
+    Claim { user, login }: &Claim,
+    greeted_by: GreetedBy,
+) -> Option<Vouching> {
+    let GreetedBy::Flifo { scramble: Some(scramble), .. } = greeted_by else { return None };
+    let of = |stored: &[Stored]| Vouching::of(client, scramble, stored, login);
+    accounts::stored(worker, user, of)
 }
 
 /// The connection to the server, with TLS if the client's leg asks for that; and whether it was opened once more,

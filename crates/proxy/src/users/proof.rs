@@ -11,7 +11,21 @@ use backend::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2, certificate, native, sha_crypt};
 
 use crate::config::Password;
-use crate::users::Verdict;
+
+/// What a client's answer tells of its password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Right,
+    Wrong,
+    /// Only the password itself does.
+    Unknown,
+}
+
+impl Verdict {
+    const fn of(is_right: bool) -> Self {
+        if is_right { Self::Right } else { Self::Wrong }
+    }
+}
 
 /// What the server's table of accounts tells of a user's passwords.
 #[derive(Clone, Debug, Default, PartialEq)]

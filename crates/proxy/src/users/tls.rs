@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use backend::tls::{Offer, TlsError};
+use backend::offer::Offer;
+use backend::tls::TlsError;
 
 use crate::config::{ClientTls, ClientTlsMode, Plan};
 

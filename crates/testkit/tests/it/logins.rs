@@ -195,36 +195,6 @@ fn nobody_gets_more_than_directly() {
 }
 
 #[test]
-fn a_client_that_may_not_become_another_goes_on_as_it_was() {
-    let flifo = flifo("configured", "");
-    let direct = server().port();
-    let attempts = |port: u16| {
-        let mut client = from(port, 1, "wide", "w").expect("let in");
-        let mut seen = Vec::new();
-        client.query("SET @own = 7").expect("a variable");
-        for (user, password) in [
-            ("single", "guess"),
-            ("near", "x"),
-            ("single", "guess"),
-            ("single", "o"),
-            ("wide", "w"),
-        ] {
-            let changed = client.change_user(user, password, &Plugin::NativePassword);
-            seen.push(match changed {
-                Ok(()) => 0,
-                Err(Problem::Refused { code, .. }) => code,
-                Err(error) => panic!("{error}"),
-            });
-            let is = client.query("SELECT USER() LIKE 'wide@%', @own, SLEEP(0)").expect("served");
-            assert_eq!(is, [["1", "NULL", "0"]]);
-        }
-        seen
-    };
-    assert_eq!(attempts(direct), [1045, 1045, 1045, 1047, 1047]);
-    assert_eq!(attempts(flifo.port()), [1045, 1045, 1045, 1047, 1047]);
-}
-
-#[test]
 fn a_check_by_the_protocol_before_4_1_hears_what_the_server_says() {
     let flifo = flifo("configured", "");
     server().sql("CREATE USER checker@'%' IDENTIFIED BY ''").expect("an account");

@@ -8,7 +8,6 @@ use bench::private_server::PrivateServer;
 use testkit::client::{Builder, Client, Problem};
 use testkit::flifo::Flifo;
 use testkit::logins::site::plugins;
-use testkit::scene::wait_for;
 use wire::auth::Plugin;
 
 /// A server with accounts of one method, of two, and of two passwords.
@@ -90,26 +89,6 @@ fn every_password_and_method_of_an_account_is_taken() {
             assert_eq!(through, direct(user, password), "{user}, {password}");
         }
     }
-}
-
-#[test]
-fn a_password_that_is_taken_away_is_taken_no_longer() {
-    let flifo = start(
-        "accounts_user = \"reader\"\naccounts_period = \"1s\"\n\
-         [[users]]\nname = \"reader\"\npassword = \"look\"\n",
-    );
-    let sql = |text: &str| server().sql(text).expect(text);
-    sql("CREATE USER changing@'%' IDENTIFIED BY 'old'");
-    let is_let_in = |password: &str| is_let_in(client(&flifo, "changing", password), "changing");
-    assert!(is_let_in("old") && !is_let_in("new"));
-    sql("ALTER USER changing@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('old') \
-         OR mysql_native_password USING PASSWORD('new')");
-    // The table is read once a second.
-    wait_for("the new password is taken", || is_let_in("new"));
-    assert!(is_let_in("old"));
-    sql("ALTER USER changing@'%' IDENTIFIED BY 'new'");
-    wait_for("the old password is refused", || !is_let_in("old"));
-    assert!(is_let_in("new"));
 }
 
 #[test]

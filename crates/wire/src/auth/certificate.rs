@@ -3,7 +3,7 @@
 //!
 //! The OK packet that ends the login has, in the place of its message, a byte that names the hash function, and the hash
 //! in capital hexadecimal digits: of what the server stores of the password, as bytes; of the scramble; and of the
-//! certificate's own hash. Whoever stands between the two has another certificate, and does not know what is stored.
+//! certificate's own hash. An attacker between the two has another certificate, and does not know what is stored.
 //! The scramble is that of the greeting, whatever nonce the account's method has; of `mysql_native_password`, which has
 //! no other nonce, clients take the one that they were asked with last.
 

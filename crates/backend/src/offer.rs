@@ -14,8 +14,8 @@ use rustls::{CipherSuite, ServerConfig, SignatureScheme};
 use tokio::sync::OnceCell;
 use wire::auth::certificate::Fingerprint;
 
-use super::{TlsError, library, provider, self_signed};
 use crate::stream::Stream;
+use crate::tls::{ForClients, TlsError, library, provider, self_signed};
 
 /// TLS as clients are offered it.
 #[derive(Debug)]
@@ -39,9 +39,28 @@ const HELLO_MAX: usize = 64 << 10;
 /// Read at once of it.
 const PIECE: usize = 4 << 10;
 
+impl ForClients {
+    /// Reads the files, or makes a certificate.
+    pub fn offer(&self) -> Result<Offer, TlsError> {
+        let verifier = self.verifier()?;
+        match &self.identity {
+            None => Offer::made_up(verifier),
+            Some(identity) => {
+                let (chain, key) = identity.read()?;
+                Offer::of(verifier, chain, key).map_err(|error| identity.refuse(&error))
+            }
+        }
+    }
+
+    /// The same as most clients are shown it.
+    pub fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        Ok(self.offer()?.config())
+    }
+}
+
 impl Offer {
     /// A made-up certificate.
-    pub(super) fn made_up(verifier: Option<Arc<dyn ClientCertVerifier>>) -> Result<Self, TlsError> {
+    fn made_up(verifier: Option<Arc<dyn ClientCertVerifier>>) -> Result<Self, TlsError> {
         let verifier = verifier.unwrap_or_else(|| Arc::new(NoClientAuth));
         let (certificate, key) = self_signed(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let usual = Shown::new(&verifier, vec![certificate], key).map_err(library)?;
@@ -49,7 +68,7 @@ impl Offer {
     }
 
     /// This certificate with its chain.
-    pub(super) fn of(
+    fn of(
         verifier: Option<Arc<dyn ClientCertVerifier>>,
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
