@@ -11,10 +11,10 @@ use wire::text::Lexed;
 /// byte.
 pub fn run(data: &[u8]) {
     let Some((&mode, text)) = data.split_first() else { return };
-    let dialect = Dialect { backslash_escapes: mode & 1 == 0 };
+    let dialect = Dialect::from_bits(u16::from(mode));
     let intent = read(text, dialect);
     tells_the_worst(text, intent, dialect);
-    let capitals = read(&text.to_ascii_uppercase(), dialect);
+    let capitals = read(&words_in_capitals(text, dialect), dialect);
     // Names may differ in case only, so digests do.
     let undigested = |intent: Intent| {
         (intent.read.is_some(), Intent { read: None, digest: Digest::default(), ..intent })
@@ -26,6 +26,19 @@ pub fn run(data: &[u8]) {
     }
     kill(text);
     connection_id(text, dialect);
+}
+
+/// The same text, its words in capitals. Outside of words, a letter may be more than that: `/*m!`, `\\n`.
+fn words_in_capitals(text: &[u8], dialect: Dialect) -> Vec<u8> {
+    let mut capitals = text.to_vec();
+    let mut lexer = Lexer::new(text, dialect);
+    while let Some(token) = lexer.next() {
+        let (start, end) = lexer.span();
+        if matches!(token, Token::Word(_)) {
+            capitals[start..end].make_ascii_uppercase();
+        }
+    }
+    capitals
 }
 
 fn read(text: &[u8], dialect: Dialect) -> Intent {

@@ -6,7 +6,7 @@ use wire::lex::{Dialect, Lexer, Token};
 /// byte.
 pub fn run(data: &[u8]) {
     let Some((&mode, text)) = data.split_first() else { return };
-    let dialect = Dialect { backslash_escapes: mode & 1 == 0 };
+    let dialect = Dialect::from_bits(u16::from(mode));
     goes_forward(text, dialect);
     if let Some(cut) = text.iter().position(|byte| *byte == 0) {
         concatenates(&text[..cut], &text[cut + 1..], dialect);

@@ -28,6 +28,30 @@ pub mod bytes {
     }
 }
 
+/// What need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+pub const fn is_zero(number: &u16) -> bool {
+    *number == 0
+}
+
+/// How texts are read: a number in the place of names.
+pub mod dialect {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use wire::lex::Dialect;
+
+    pub fn serialize<S: Serializer>(dialect: &Dialect, to: S) -> Result<S::Ok, S::Error> {
+        dialect.bits().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Dialect, D::Error> {
+        u16::deserialize(from).map(Dialect::from_bits)
+    }
+
+    pub fn is_usual(dialect: &Dialect) -> bool {
+        *dialect == Dialect::default()
+    }
+}
+
 /// Bytes, if there are any.
 pub mod some_bytes {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};

@@ -1,6 +1,7 @@
 //! `@@last_gtid` of clients that share backends: MariaDB reports it behind each write, so the value of the client's own
 //! last write can stand in the text in its place.
 
+use wire::lex::scope_and_name;
 use wire::text::Text;
 
 use crate::calls::{self, CallPlace};
@@ -10,9 +11,8 @@ const LEN_MAX: usize = 256;
 
 /// Whether this is the variable, with its signs and its scope.
 fn is_last_gtid(variable: &[u8]) -> bool {
-    let name = variable.rsplit(|byte| matches!(byte, b'@' | b'.')).next().unwrap_or_default();
-    let name = name.strip_prefix(b"`").and_then(|name| name.strip_suffix(b"`")).unwrap_or(name);
-    variable.starts_with(b"@@") && name.eq_ignore_ascii_case(b"last_gtid")
+    let written = variable.strip_prefix(b"@@");
+    written.is_some_and(|it| scope_and_name(it).1.eq_ignore_ascii_case(b"last_gtid"))
 }
 
 /// The text with the variable replaced by this value. `None`: it does not occur, or where it does, columns would be

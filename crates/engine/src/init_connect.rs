@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use wire::lex::{Dialect, Token};
+use wire::lex::{Dialect, Token, scope_and_name};
 use wire::text::Lexed;
 
 use crate::intent::{Intent, SetMark, Sets};
@@ -77,7 +77,7 @@ fn not_of_session(text: &str) -> Option<&'static str> {
     tokens.find_map(|token| match token {
         Token::Word(word) => WORDS.into_iter().find(|it| it.as_bytes().eq_ignore_ascii_case(word)),
         Token::SystemVariable(name) => {
-            let scope = name.split(|byte| *byte == b'.').next()?;
+            let (scope, _) = scope_and_name(name);
             WORDS.into_iter().find(|it| it.as_bytes().eq_ignore_ascii_case(scope))
         }
         _ => None,

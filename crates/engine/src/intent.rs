@@ -6,6 +6,7 @@
 mod alters;
 mod builtins;
 mod digest;
+mod either;
 mod ends;
 mod inserts;
 pub(crate) mod looks;

@@ -6,7 +6,7 @@
 //! sight (by a routine, a trigger, a text in a variable), only the backend can answer; see [`Number`].
 
 use serde::{Deserialize, Serialize};
-use wire::lex::{Dialect, Token};
+use wire::lex::{Dialect, Token, scope_and_name};
 use wire::text::{Lexed, Text, Tokens};
 
 use crate::account::name::Brand;
@@ -67,10 +67,9 @@ pub fn may_ask(text: &[u8]) -> bool {
 pub(crate) fn asks(token: Token<'_>) -> bool {
     match token {
         Token::Word(name) | Token::Quoted(name) => name.eq_ignore_ascii_case(b"CONNECTION_ID"),
-        Token::SystemVariable(name) => name
-            .rsplit(|byte| *byte == b'.')
-            .next()
-            .is_some_and(|name| name.eq_ignore_ascii_case(b"PSEUDO_THREAD_ID")),
+        Token::SystemVariable(written) => {
+            scope_and_name(written).1.eq_ignore_ascii_case(b"PSEUDO_THREAD_ID")
+        }
         _ => false,
     }
 }
@@ -102,12 +101,11 @@ impl Form {
             let is_it = bare.unwrap_or(name).eq_ignore_ascii_case(b"CONNECTION_ID");
             return is_it.then_some(Self::Function);
         };
-        let mut parts = variable.rsplit(|byte| *byte == b'.');
-        let is_it = parts.next()?.eq_ignore_ascii_case(b"PSEUDO_THREAD_ID");
-        let is_sessions = parts.next().is_none_or(|scope| {
-            scope.eq_ignore_ascii_case(b"SESSION") || scope.eq_ignore_ascii_case(b"LOCAL")
-        });
-        (is_it && is_sessions && parts.next().is_none()).then_some(Self::Variable)
+        let (scope, name) = scope_and_name(variable);
+        let is_it = name.eq_ignore_ascii_case(b"PSEUDO_THREAD_ID");
+        let is_sessions =
+            [&b""[..], b"SESSION", b"LOCAL"].iter().any(|it| scope.eq_ignore_ascii_case(it));
+        (is_it && is_sessions).then_some(Self::Variable)
     }
 
     /// The number as the server types it. The function: `int(10) unsigned NOT NULL` of MariaDB, `bigint(21) unsigned

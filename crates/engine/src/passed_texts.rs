@@ -24,15 +24,19 @@ pub struct PassedText {
     #[serde(with = "crate::described::bytes")]
     pub text: Rc<[u8]>,
     backslash_escapes: bool,
+    /// The rest, where that is not as usual.
+    #[serde(default, skip_serializing_if = "crate::described::is_zero")]
+    read_as: u16,
 }
 
 impl PassedText {
     pub fn new(text: &[u8], dialect: Dialect) -> Self {
-        Self { text: text.into(), backslash_escapes: dialect.backslash_escapes }
+        let read_as = dialect.bits() & !1;
+        Self { text: text.into(), backslash_escapes: dialect.backslash_escapes, read_as }
     }
 
-    pub const fn dialect(&self) -> Dialect {
-        Dialect { backslash_escapes: self.backslash_escapes }
+    pub fn dialect(&self) -> Dialect {
+        Dialect { backslash_escapes: self.backslash_escapes, ..Dialect::from_bits(self.read_as) }
     }
 }
 

@@ -11,6 +11,7 @@ mod moved;
 pub mod observe;
 pub mod plan;
 pub mod prepared;
+mod reading;
 pub mod setup;
 pub(crate) mod state;
 mod transaction;

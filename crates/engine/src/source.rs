@@ -94,6 +94,9 @@ struct Written {
     text: Box<[u8]>,
     settings: Rc<SessionVariables>,
     backslash_escapes: bool,
+    /// The rest of how the server has read it, where that is not as usual.
+    #[serde(default, skip_serializing_if = "crate::described::is_zero")]
+    read_as: u16,
     /// A Flifo without rules knows none.
     #[serde(
         default,
@@ -107,17 +110,18 @@ impl Serialize for Source {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let (schema, settings) = (self.schema.clone(), Rc::clone(&self.settings));
         let backslash_escapes = self.dialect.backslash_escapes;
-        let original = self.original.clone();
-        Written { schema, text: self.text.clone(), settings, backslash_escapes, original }
+        let (original, read_as) = (self.original.clone(), self.dialect.bits() & !1);
+        Written { schema, text: self.text.clone(), settings, backslash_escapes, read_as, original }
             .serialize(to)
     }
 }
 
 impl<'de> Deserialize<'de> for Source {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Written { schema, text, settings, backslash_escapes, original } =
+        let Written { schema, text, settings, backslash_escapes, read_as, original } =
             Written::deserialize(from)?;
-        let new = Self::new(schema, text, settings, Dialect { backslash_escapes });
+        let dialect = Dialect { backslash_escapes, ..Dialect::from_bits(read_as) };
+        let new = Self::new(schema, text, settings, dialect);
         Ok(Self { original, ..new })
     }
 }
@@ -217,7 +221,7 @@ mod tests {
         let one = source(None, "a", &plain);
         let rows = [(&b"sql_mode"[..], &b"ANSI_QUOTES"[..])];
         let ansi = Interned::default().intern(SessionVariables::from_rows(rows.into_iter()));
-        let dialect = Dialect { backslash_escapes: false };
+        let dialect = Dialect { backslash_escapes: false, ..Dialect::default() };
         let other = Source::new(None, b"a"[..].into(), Rc::clone(&plain), dialect);
         for other in [
             source(Some("x"), "a", &plain),

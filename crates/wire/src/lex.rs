@@ -1,18 +1,25 @@
 //! Splits a statement into tokens, as far as scheduling and sharing backends need: words, variables, strings, symbols.
 //!
 //! It is no parser: it keeps no tree, recurses nowhere and allocates nothing, so a statement of any size and
-//! nesting costs one pass. Comments that a server may execute (`/*! … */`, `/*M! … */`) are read as if they stood in
-//! the open, since whether they run depends on the server's version: the code that judges a statement then sees the
-//! worst case.
+//! nesting costs one pass. It reads as MariaDB's and MySQL's own lexers do, by character set and mode ([`Dialect`]).
+//!
+//! Comments that a server may execute (`/*! … */`, `/*M! … */`) are read as if they stood in the open. Of some it depends
+//! on the server and its version whether it does ([`Comments`]); if then something else but the comment would be read
+//! otherwise, the text is *in doubt*. So is one whose letters, quotes or blanks depend on what is not known of its
+//! session. A text that is in doubt ends there with [`Token::Unfinished`], so its reader treats it as one that cannot be
+//! read; what stands before is the same in every reading.
+
+use crate::charset::{Answer, Charset};
 
 /// A piece of a statement. Slices are as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token<'a> {
     /// A keyword or a bare name.
     Word(&'a [u8]),
-    /// A name in back-ticks, without them.
+    /// A name in back-ticks, without them; under `ANSI_QUOTES`, one in double quotes as well.
     Quoted(&'a [u8]),
-    /// A string literal (or, under `ANSI_QUOTES`, a name), without quotes, escapes not undone.
+    /// A string literal (or, where it is not known whether double quotes are for names, a name), without quotes, escapes
+    /// not undone.
     String(&'a [u8]),
     Number(&'a [u8]),
     /// `@name`, without the sign.
@@ -23,7 +30,7 @@ pub enum Token<'a> {
     Symbol(u8),
     /// `:=`
     Assign,
-    /// A string, quoted name or comment that never ends.
+    /// A string, quoted name or comment that never ends, or what is in doubt.
     Unfinished,
 }
 
@@ -34,17 +41,73 @@ impl Token<'_> {
     }
 }
 
-/// How the server reads strings.
+/// How the server reads a text of a session, as far as that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialect {
     /// False under `NO_BACKSLASH_ESCAPES`.
     pub backslash_escapes: bool,
+    pub double_quotes: DoubleQuotes,
+    /// Its client's, `character_set_client`.
+    pub charset: Charset,
+    pub comments: Comments,
 }
 
 impl Default for Dialect {
     fn default() -> Self {
-        Self { backslash_escapes: true }
+        Self {
+            backslash_escapes: true,
+            double_quotes: DoubleQuotes::Strings,
+            charset: Charset::Plain,
+            comments: Comments::Open,
+        }
     }
+}
+
+impl Dialect {
+    /// As a number, to be written down for another process; zero is the usual one.
+    pub const fn bits(self) -> u16 {
+        let names = match self.double_quotes {
+            DoubleQuotes::Strings => 0,
+            DoubleQuotes::Names => 1,
+            DoubleQuotes::Unknown => 2,
+        };
+        (self.charset as u16) << 4 | names << 1 | !self.backslash_escapes as u16
+    }
+
+    /// What another process has written down. What is not known here is in doubt.
+    pub fn from_bits(bits: u16) -> Self {
+        Self {
+            backslash_escapes: bits & 1 == 0,
+            double_quotes: match bits >> 1 & 3 {
+                0 => DoubleQuotes::Strings,
+                1 => DoubleQuotes::Names,
+                _ => DoubleQuotes::Unknown,
+            },
+            charset: Charset::numbered(bits >> 4),
+            comments: Comments::Open,
+        }
+    }
+}
+
+/// What stands in double quotes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DoubleQuotes {
+    #[default]
+    Strings,
+    /// Under `ANSI_QUOTES`.
+    Names,
+    Unknown,
+}
+
+/// What becomes of comments of which it depends on the server whether it executes them: those of MariaDB's own, and those
+/// with a version from 5.7 on, or one of six digits. All others are executed by every server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Comments {
+    /// They are read as if they were executed.
+    #[default]
+    Open,
+    /// They are skipped.
+    Skipped,
 }
 
 /// Iterates over the tokens of a statement.
@@ -55,8 +118,14 @@ pub struct Lexer<'a> {
     /// Start of the token that was returned last.
     start: usize,
     dialect: Dialect,
+    words: &'static [bool; 256],
     in_executable_comment: bool,
     saw_executable_comment: bool,
+    /// What begins here is a name whatever it begins with, as it stands behind a name and a dot.
+    name_at: usize,
+    is_in_doubt: bool,
+    /// What the first comment began with of which it depends on the server whether it is executed.
+    unsure: Option<&'a [u8]>,
 }
 
 impl<'a> Lexer<'a> {
@@ -66,8 +135,12 @@ impl<'a> Lexer<'a> {
             at: 0,
             start: 0,
             dialect,
+            words: if dialect.charset.is_plain() { &IN_WORDS } else { words_of(dialect.charset) },
             in_executable_comment: false,
             saw_executable_comment: false,
+            name_at: usize::MAX,
+            is_in_doubt: false,
+            unsure: None,
         }
     }
 
@@ -81,11 +154,16 @@ impl<'a> Lexer<'a> {
         self.saw_executable_comment
     }
 
+    /// Whether it depends on the server which of what was read so far is executed.
+    pub const fn saw_unsure_comment(&self) -> bool {
+        self.unsure.is_some()
+    }
+
     fn peek(&self, ahead: usize) -> Option<u8> {
         self.text.get(self.at + ahead).copied()
     }
 
-    /// Moves past white space and comments. False if a comment does not end.
+    /// Moves past white space and comments. False if a comment does not end, or what follows is in doubt.
     fn skip_blank(&mut self) -> bool {
         loop {
             match (self.peek(0), self.peek(1)) {
@@ -93,11 +171,7 @@ impl<'a> Lexer<'a> {
                 (Some(b'#'), _) => self.skip_line(),
                 (Some(b'-'), Some(b'-')) if self.ends_dashes() => self.skip_line(),
                 (Some(b'/'), Some(b'*')) => {
-                    if let Some(body) = self.executable_body() {
-                        self.at = body;
-                        self.in_executable_comment = true;
-                        self.saw_executable_comment = true;
-                    } else if !self.skip_comment() {
+                    if !self.enter_comment() {
                         return false;
                     }
                 }
@@ -105,14 +179,32 @@ impl<'a> Lexer<'a> {
                     self.at += 2;
                     self.in_executable_comment = false;
                 }
-                _ => return true,
+                (Some(byte @ 0x80..), _) if !self.words[usize::from(byte)] => {
+                    match self.dialect.charset.is_blank(byte) {
+                        Answer::Yes => self.at += 1,
+                        Answer::No => return !self.is_in_doubt,
+                        Answer::Unsure => return false,
+                    }
+                }
+                _ => return !self.is_in_doubt,
             }
         }
     }
 
     /// `--` begins a comment only before white space, a control character or the end.
-    fn ends_dashes(&self) -> bool {
-        self.peek(2).is_none_or(|byte| byte <= b' ')
+    fn ends_dashes(&mut self) -> bool {
+        match self.peek(2) {
+            None | Some(0..=b' ') => true,
+            Some(byte @ 0x7f..) => match self.dialect.charset.ends_dashes(byte) {
+                Answer::Yes => true,
+                Answer::No => false,
+                Answer::Unsure => {
+                    self.is_in_doubt = true;
+                    false
+                }
+            },
+            Some(_) => false,
+        }
     }
 
     fn skip_line(&mut self) {
@@ -120,39 +212,184 @@ impl<'a> Lexer<'a> {
         self.at += memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
     }
 
-    fn skip_comment(&mut self) -> bool {
-        let rest = &self.text[self.at + 2..];
-        match memchr::memmem::find(rest, b"*/") {
-            Some(end) => {
-                self.at += 2 + end + 2;
-                true
+    /// Moves past the mark that begins a comment, or past all of it if none of it is executed. False if it does not
+    /// end, or what follows is in doubt.
+    fn enter_comment(&mut self) -> bool {
+        let Some(comment) = self.executable_comment() else { return self.skip_comment() };
+        if self.dialect.comments == Comments::Open {
+            self.saw_executable_comment = true;
+        }
+        if comment.is_unsure {
+            let mark = &self.text[self.at..comment.body];
+            // Of two with different versions, a server may execute one; and what ends one within another differs.
+            let is_other = self.unsure.is_some_and(|first| first != mark);
+            if comment.is_odd || is_other || self.in_executable_comment {
+                return false;
             }
-            None => {
-                self.at = self.text.len();
-                false
+            self.unsure = Some(mark);
+            let Some(end) = self.end_of_skipped() else { return false };
+            if self.dialect.comments == Comments::Skipped {
+                self.at = end;
+                return true;
+            }
+            if !self.is_in_step(comment.body, end) {
+                return false;
+            }
+        }
+        self.at = comment.body;
+        self.in_executable_comment = true;
+        true
+    }
+
+    /// Whether a comment ends in the same place if it is executed from `body` on as if it is skipped.
+    fn is_in_step(&self, body: usize, end: usize) -> bool {
+        let mut inside = Self { at: body, in_executable_comment: true, ..*self };
+        loop {
+            if !inside.skip_to_end_of_comment() {
+                return false;
+            }
+            if !inside.in_executable_comment {
+                return inside.at == end;
+            }
+            if inside.at >= end || matches!(inside.next(), None | Some(Token::Unfinished)) {
+                return false;
             }
         }
     }
 
-    /// Where the text of `/*!50101 …` or `/*M! …` begins, if this is such a comment.
-    fn executable_body(&self) -> Option<usize> {
-        let mark = match (self.peek(2), self.peek(3)) {
-            (Some(b'!'), _) => 3,
-            (Some(b'M' | b'm'), Some(b'!')) => 4,
+    /// Moves past white space and comments, and no further than the end of the comment that is executed. False if a
+    /// comment does not end.
+    fn skip_to_end_of_comment(&mut self) -> bool {
+        loop {
+            let from = self.at;
+            if self.peek(0) == Some(b'*') && self.peek(1) == Some(b'/') {
+                self.at += 2;
+                self.in_executable_comment = false;
+                return true;
+            }
+            match self.peek(0) {
+                Some(b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c) => self.at += 1,
+                Some(b'#') => self.skip_line(),
+                Some(b'-') if self.peek(1) == Some(b'-') && self.ends_dashes() => self.skip_line(),
+                Some(b'/') if self.peek(1) == Some(b'*') => {
+                    if self.executable_comment().is_some() || !self.skip_comment() {
+                        return false;
+                    }
+                }
+                Some(byte @ 0x80..) if self.dialect.charset.is_blank(byte) == Answer::Yes => {
+                    self.at += 1
+                }
+                _ => {}
+            }
+            if self.at == from {
+                return !self.is_in_doubt;
+            }
+        }
+    }
+
+    fn skip_comment(&mut self) -> bool {
+        let rest = &self.text[self.at + 2..];
+        let Some(end) = memchr::memmem::find(rest, b"*/") else {
+            self.at = self.text.len();
+            return false;
+        };
+        // MySQL reads quoted names in hints for its optimizer, and may end these elsewhere.
+        if rest.first() == Some(&b'+')
+            && rest[..end].iter().any(|byte| matches!(byte, b'"' | b'`' | b'\''))
+        {
+            let quotes = |quote: u8| memchr::memchr_iter(quote, &rest[..end]).count();
+            if [b'"', b'`', b'\''].into_iter().any(|quote| !quotes(quote).is_multiple_of(2)) {
+                return false;
+            }
+        }
+        self.at += 2 + end + 2;
+        true
+    }
+
+    /// Where a comment ends that is skipped although it might be executed: it may have others within. `None`: it does
+    /// not end.
+    fn end_of_skipped(&self) -> Option<usize> {
+        let mut at = self.at + 2;
+        loop {
+            let rest = self.text.get(at..)?;
+            let found = memchr::memchr2_iter(b'*', b'/', rest)
+                .find(|place| matches!(rest.get(*place..*place + 2), Some(b"*/" | b"/*")))?;
+            if rest[found] == b'*' {
+                return Some(at + found + 2);
+            }
+            at += found + 2;
+            at += memchr::memmem::find(self.text.get(at..)?, b"*/")? + 2;
+        }
+    }
+
+    /// The comment that begins here, if a server may execute it.
+    fn executable_comment(&self) -> Option<Executable> {
+        let (mark, is_own) = match (self.peek(2), self.peek(3)) {
+            (Some(b'!'), _) => (3, false),
+            // What only MariaDB executes, if the letter is a capital.
+            (Some(b'M'), Some(b'!')) => (4, true),
             _ => return None,
         };
-        let rest = &self.text[self.at + mark..];
-        let digits = rest.iter().take(6).take_while(|byte| byte.is_ascii_digit()).count();
-        Some(self.at + mark + digits)
+        let begin = self.at + mark;
+        let rest = &self.text[begin..];
+        let digits = rest.iter().take(7).take_while(|byte| byte.is_ascii_digit()).count();
+        if digits < 5 {
+            return Some(Executable { body: begin, is_unsure: is_own, is_odd: false });
+        }
+        // No server is so old that it skips one of before 5.7.
+        let is_old = digits == 5 && &rest[..5] < b"50700";
+        // MySQL takes a sixth digit for part of the version only before a blank.
+        let glued = rest.get(6).is_some_and(|byte| !matches!(byte, b' ' | b'\t'..=b'\r' | b'*'));
+        Some(Executable {
+            body: begin + digits.min(6),
+            is_unsure: is_own || !is_old,
+            is_odd: digits >= 6 && glued,
+        })
     }
 
     fn word_end(&self, from: usize) -> usize {
         let rest = &self.text[from..];
-        from + rest.iter().position(|byte| !is_word_byte(*byte)).unwrap_or(rest.len())
+        from + rest.iter().position(|byte| !self.words[usize::from(*byte)]).unwrap_or(rest.len())
+    }
+
+    /// The same for a name, which may have letters of several bytes.
+    fn name_end(&mut self, from: usize) -> usize {
+        let end = match self.dialect.charset.hides_quotes() {
+            true => self.letters_end(from),
+            false => self.word_end(from),
+        };
+        if self.text.get(end) == Some(&b'.') {
+            self.name_at = end + 1;
+        }
+        end
+    }
+
+    /// Where a name ends that may have letters whose second byte is that of a backslash or of a back-tick.
+    fn letters_end(&mut self, from: usize) -> usize {
+        let mut at = from;
+        while let Some(byte) = self.text.get(at)
+            && self.words[usize::from(*byte)]
+        {
+            at += self.letter(at);
+        }
+        at.min(self.text.len())
+    }
+
+    /// How long the letter is that stands here. Of a set that is not known, one may hide a quote.
+    fn letter(&mut self, at: usize) -> usize {
+        let rest = &self.text[at..];
+        if self.dialect.charset == Charset::Unknown {
+            self.is_in_doubt |= matches!(rest, [letter, b'\\' | b'`', ..] if *letter >= 0x80);
+            return 1;
+        }
+        self.dialect.charset.letter(rest)
     }
 
     /// Reads up to the closing `quote`; `self.at` stands after the opening one.
     fn quoted(&mut self, quote: u8, escapes: bool) -> Option<&'a [u8]> {
+        if self.dialect.charset.hides_quotes() {
+            return self.quoted_letters(quote, escapes);
+        }
         let begin = self.at;
         loop {
             let rest = &self.text[self.at..];
@@ -178,13 +415,42 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// The same where letters of several bytes may hide a quote or a backslash.
+    fn quoted_letters(&mut self, quote: u8, escapes: bool) -> Option<&'a [u8]> {
+        let begin = self.at;
+        while let Some(byte) = self.peek(0) {
+            if byte >= 0x80 {
+                self.at += self.letter(self.at);
+            } else if byte == b'\\' && escapes {
+                self.at += 2;
+            } else if byte != quote {
+                self.at += 1;
+            } else if self.peek(1) == Some(quote) {
+                self.at += 2;
+            } else {
+                let body = &self.text[begin..self.at];
+                self.at += 1;
+                return Some(body);
+            }
+        }
+        self.at = self.text.len();
+        None
+    }
+
     fn string_token(&mut self, quote: u8) -> Token<'a> {
         self.at += 1;
-        match quote {
-            b'`' => self.quoted(b'`', false).map_or(Token::Unfinished, Token::Quoted),
-            quote => self
-                .quoted(quote, self.dialect.backslash_escapes)
-                .map_or(Token::Unfinished, Token::String),
+        let escapes = self.dialect.backslash_escapes;
+        match (quote, self.dialect.double_quotes) {
+            (b'`', _) | (b'"', DoubleQuotes::Names) => {
+                self.quoted(quote, false).map_or(Token::Unfinished, Token::Quoted)
+            }
+            (b'"', DoubleQuotes::Unknown) => {
+                let body = self.quoted(quote, escapes);
+                // In a name, a backslash is a letter.
+                self.is_in_doubt |= escapes && body.is_some_and(|body| body.contains(&b'\\'));
+                body.map_or(Token::Unfinished, Token::String)
+            }
+            _ => self.quoted(quote, escapes).map_or(Token::Unfinished, Token::String),
         }
     }
 
@@ -202,41 +468,155 @@ impl<'a> Lexer<'a> {
                 } else {
                     self.at = self.word_end(self.at);
                 }
-                if self.peek(0) != Some(b'.') {
+                if !self.pass_dot(begin) {
                     return Token::SystemVariable(&self.text[begin..self.at]);
                 }
-                self.at += 1;
             }
         }
         self.at += 1;
-        if let Some(quote @ (b'`' | b'\'' | b'"')) = self.peek(0) {
-            self.at += 1;
-            let name = self.quoted(quote, quote != b'`' && self.dialect.backslash_escapes);
-            return name.map_or(Token::Unfinished, Token::UserVariable);
+        if matches!(self.peek(0), Some(b'`' | b'\'' | b'"')) {
+            let quote = self.text[self.at];
+            return match self.string_token(quote) {
+                Token::Quoted(name) | Token::String(name) => Token::UserVariable(name),
+                _ => Token::Unfinished,
+            };
         }
         let begin = self.at;
-        while self.peek(0).is_some_and(|byte| is_word_byte(byte) || byte == b'.') {
+        while self.peek(0).is_some_and(|byte| self.words[usize::from(byte)] || byte == b'.') {
             self.at += 1;
         }
         Token::UserVariable(&self.text[begin..self.at])
     }
 
+    /// Moves past the dot in the name of a system variable; between its parts there may be blanks and comments.
+    fn pass_dot(&mut self, begin: usize) -> bool {
+        if self.peek(0) != Some(b'.') && (self.at == begin || !self.may_go_on()) {
+            return false;
+        }
+        let mut ahead = *self;
+        if !ahead.skip_blank() || ahead.peek(0) != Some(b'.') {
+            return false;
+        }
+        ahead.at += 1;
+        if !ahead.skip_blank() {
+            return false;
+        }
+        *self = ahead;
+        true
+    }
+
+    /// Whether a blank or a comment stands here.
+    fn may_go_on(&self) -> bool {
+        self.peek(0).is_some_and(|byte| {
+            matches!(byte, b' ' | b'\t'..=b'\r' | b'#' | b'/' | b'*' | b'-')
+                || byte >= 0x80 && !self.words[usize::from(byte)]
+        })
+    }
+
+    /// A number, or a name that begins with a digit.
     fn number_token(&mut self) -> Token<'a> {
         let begin = self.at;
-        // Digits, hexadecimal, decimal point and exponent; a name may also begin with a digit.
-        let mut word = false;
-        while let Some(byte) = self.peek(0) {
-            if byte == b'.' && !word {
-                self.at += 1;
-            } else if is_word_byte(byte) {
-                word |= !byte.is_ascii_digit();
-                self.at += 1;
-            } else {
-                break;
-            }
+        let is_number = self.at != self.name_at && self.pass_number();
+        if !is_number {
+            self.at = self.name_end(begin);
         }
         let body = &self.text[begin..self.at];
-        if word && !is_number(body) { Token::Word(body) } else { Token::Number(body) }
+        if is_number { Token::Number(body) } else { Token::Word(body) }
+    }
+
+    /// Moves past a number, behind which a word may stand directly (`1e0from`). False if it is the beginning of a name.
+    fn pass_number(&mut self) -> bool {
+        if self.peek(0) == Some(b'0')
+            && let Some(letter @ (b'x' | b'b')) = self.peek(1)
+        {
+            let begin = self.at + 2;
+            let is_digit = |byte: &u8| match letter {
+                b'x' => byte.is_ascii_hexdigit(),
+                _ => matches!(byte, b'0' | b'1'),
+            };
+            self.at = begin + self.text[begin..].iter().take_while(|byte| is_digit(byte)).count();
+            return self.at > begin && !self.is_word_at(0);
+        }
+        self.pass_digits();
+        if self.is_word_at(0) {
+            return self.pass_exponent();
+        }
+        if self.peek(0) == Some(b'.') && self.peek(1) != Some(b'.') {
+            self.at += 1;
+            self.pass_fraction();
+        }
+        true
+    }
+
+    /// Moves past what stands behind the point of a number.
+    fn pass_fraction(&mut self) {
+        self.pass_digits();
+        self.pass_exponent();
+    }
+
+    fn pass_digits(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    }
+
+    /// Moves past an exponent, if there is one.
+    fn pass_exponent(&mut self) -> bool {
+        let sign = usize::from(matches!(self.peek(1), Some(b'+' | b'-')));
+        let is_one = matches!(self.peek(0), Some(b'e' | b'E'))
+            && self.peek(1 + sign).is_some_and(|byte| byte.is_ascii_digit());
+        if is_one {
+            self.at += 1 + sign;
+            self.pass_digits();
+        }
+        is_one
+    }
+
+    fn is_word_at(&self, ahead: usize) -> bool {
+        self.peek(ahead).is_some_and(|byte| self.words[usize::from(byte)])
+    }
+
+    fn word_token(&mut self) -> Token<'a> {
+        let begin = self.at;
+        self.at = self.name_end(begin);
+        let word = &self.text[begin..self.at];
+        // MySQL reads what stands between two such words as one string.
+        self.is_in_doubt |= word[0] == b'$' && word[1..].contains(&b'$');
+        Token::Word(word)
+    }
+
+    /// Nothing more is read.
+    #[cold]
+    fn end_in_doubt(&mut self) -> Token<'a> {
+        // Behind what is in doubt, no mark of it stays: else there would be no end.
+        self.is_in_doubt = false;
+        self.in_executable_comment = false;
+        self.start = self.start.max(self.at.min(self.text.len()));
+        self.at = self.text.len();
+        Token::Unfinished
+    }
+
+    fn symbol_token(&mut self, symbol: u8) -> Token<'a> {
+        match (symbol, self.peek(1)) {
+            (b':', Some(b'=')) => {
+                self.at += 2;
+                Token::Assign
+            }
+            (b'.', Some(b'0'..=b'9')) if self.at + 1 != self.name_at => {
+                let begin = self.at;
+                self.at += 1;
+                self.pass_fraction();
+                Token::Number(&self.text[begin..self.at])
+            }
+            // MariaDB's `NULL`, which needs no blank behind it.
+            (b'\\', Some(b'N')) => {
+                self.at += 2;
+                Token::Word(&self.text[self.at - 2..self.at])
+            }
+            _ => {
+                self.at += 1;
+                Token::Symbol(symbol)
+            }
+        }
     }
 }
 
@@ -245,40 +625,74 @@ impl<'a> Iterator for Lexer<'a> {
 
     fn next(&mut self) -> Option<Token<'a>> {
         if !self.skip_blank() {
-            self.start = self.at;
-            return Some(Token::Unfinished);
+            return Some(self.end_in_doubt());
         }
         self.start = self.at;
         let token = match self.peek(0)? {
             quote @ (b'\'' | b'"' | b'`') => self.string_token(quote),
             b'@' => self.variable_token(),
             b'0'..=b'9' => self.number_token(),
-            byte if is_word_byte(byte) => {
-                let end = self.word_end(self.at);
-                let word = &self.text[self.at..end];
-                self.at = end;
-                Token::Word(word)
-            }
-            b':' if self.peek(1) == Some(b'=') => {
-                self.at += 2;
-                Token::Assign
-            }
-            symbol => {
-                self.at += 1;
-                Token::Symbol(symbol)
-            }
+            byte if self.words[usize::from(byte)] => self.word_token(),
+            symbol => self.symbol_token(symbol),
         };
-        Some(token)
+        Some(if self.is_in_doubt { self.end_in_doubt() } else { token })
     }
 }
 
-const fn is_word_byte(byte: u8) -> bool {
-    IN_WORDS[byte as usize]
+/// A comment that a server may execute.
+struct Executable {
+    /// Where that begins.
+    body: usize,
+    /// It depends on the server.
+    is_unsure: bool,
+    /// Where its version ends depends on the server, too.
+    is_odd: bool,
+}
+
+/// The scope and the name of a system variable as it is written behind `@@`; without back-ticks.
+pub fn scope_and_name(written: &[u8]) -> (&[u8], &[u8]) {
+    let end = written.iter().position(|byte| !IN_WORDS[usize::from(*byte)]);
+    let (scope, rest) = match end {
+        None => return (b"", written),
+        Some(0) => {
+            let Some(len) = written.iter().skip(1).position(|byte| *byte == b'`') else {
+                return (b"", written);
+            };
+            (&written[1..=len], written.get(len + 2..).unwrap_or_default())
+        }
+        Some(end) => written.split_at(end),
+    };
+    if rest.is_empty() {
+        return (b"", scope);
+    }
+    let body = rest.strip_suffix(b"`").unwrap_or(rest);
+    let is_quoted = body.len() < rest.len();
+    let is_part = |byte: &u8| if is_quoted { *byte != b'`' } else { IN_WORDS[usize::from(*byte)] };
+    let begin = body.iter().rposition(|byte| !is_part(byte)).map_or(0, |at| at + 1);
+    // What has three parts is no variable that a session could have.
+    let names = rest.iter().filter(|byte| **byte == b'.').count();
+    let has_comment = rest.iter().any(|byte| matches!(byte, b'*' | b'#' | b'-'));
+    if names > 1 && !has_comment { (scope, rest) } else { (scope, &body[begin..]) }
 }
 
 /// Letters, digits, `_`, `$` and everything beyond ASCII belong to names. A table, as each byte of a statement is
 /// looked up.
-static IN_WORDS: [bool; 256] = {
+static IN_WORDS: [bool; 256] = words_but(&[]);
+static IN_WORDS_BUT_A0: [bool; 256] = words_but(&[0xa0]);
+static IN_WORDS_BUT_FF: [bool; 256] = words_but(&[0xff]);
+static IN_WORDS_BUT_BOTH: [bool; 256] = words_but(&[0xa0, 0xff]);
+
+/// The same where some of those are blanks.
+fn words_of(charset: Charset) -> &'static [bool; 256] {
+    match (charset.is_blank(0xa0) != Answer::No, charset.is_blank(0xff) != Answer::No) {
+        (false, false) => &IN_WORDS,
+        (true, false) => &IN_WORDS_BUT_A0,
+        (false, true) => &IN_WORDS_BUT_FF,
+        (true, true) => &IN_WORDS_BUT_BOTH,
+    }
+}
+
+const fn words_but(blanks: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte = 0;
     while byte < table.len() {
@@ -286,121 +700,13 @@ static IN_WORDS: [bool; 256] = {
         table[byte] = is_ascii || byte == b'$' as usize || byte >= 0x80;
         byte += 1;
     }
-    table
-};
-
-fn is_number(body: &[u8]) -> bool {
-    match body {
-        [b'0', b'x' | b'X', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
-        [b'0', b'b' | b'B', digits @ ..] => digits.iter().all(|byte| matches!(byte, b'0' | b'1')),
-        _ => {
-            let mantissa = body.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.');
-            match &body[mantissa.count()..] {
-                [] => true,
-                [b'e' | b'E', exponent @ ..] => exponent.iter().all(u8::is_ascii_digit),
-                _ => false,
-            }
-        }
+    let mut at = 0;
+    while at < blanks.len() {
+        table[blanks[at] as usize] = false;
+        at += 1;
     }
+    table
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use Token::{Assign, Number, Quoted, String, Symbol, SystemVariable, UserVariable, Word};
-
-    fn check(text: &str, want: &[Token<'_>]) {
-        let got: Vec<_> = Lexer::new(text.as_bytes(), Dialect::default()).collect();
-        assert_eq!(got, want, "{text}");
-    }
-
-    #[test]
-    fn words_strings_and_symbols() {
-        check(
-            "SELECT `a``b`, 'it''s \\' so' FROM t1 WHERE x>=0x1F -- done\n;",
-            &[
-                Word(b"SELECT"),
-                Quoted(b"a``b"),
-                Symbol(b','),
-                String(b"it''s \\' so"),
-                Word(b"FROM"),
-                Word(b"t1"),
-                Word(b"WHERE"),
-                Word(b"x"),
-                Symbol(b'>'),
-                Symbol(b'='),
-                Number(b"0x1F"),
-                Symbol(b';'),
-            ],
-        );
-        check("1.5e10 2nd", &[Number(b"1.5e10"), Word(b"2nd")]);
-    }
-
-    #[test]
-    fn variables() {
-        check(
-            "SET @@session.sql_mode='', @a:=1, @`b c`=2, @@`x`=3",
-            &[
-                Word(b"SET"),
-                SystemVariable(b"session.sql_mode"),
-                Symbol(b'='),
-                String(b""),
-                Symbol(b','),
-                UserVariable(b"a"),
-                Assign,
-                Number(b"1"),
-                Symbol(b','),
-                UserVariable(b"b c"),
-                Symbol(b'='),
-                Number(b"2"),
-                Symbol(b','),
-                SystemVariable(b"`x`"),
-                Symbol(b'='),
-                Number(b"3"),
-            ],
-        );
-    }
-
-    #[test]
-    fn comments_hide_nothing_that_may_run() {
-        check("/* GET_LOCK */ x", &[Word(b"x")]);
-        check(
-            "/*!50001 SET */ /*M!100100 @a */ x",
-            &[Word(b"SET"), UserVariable(b"a"), Word(b"x")],
-        );
-        check("# one\n-- two\n--3", &[Symbol(b'-'), Symbol(b'-'), Number(b"3")]);
-        let mut lexer = Lexer::new(b"/*! x */ y", Dialect::default());
-        assert_eq!(lexer.by_ref().count(), 2);
-        assert!(lexer.saw_executable_comment());
-    }
-
-    #[test]
-    fn what_does_not_end_is_said_once() {
-        for text in ["'abc", "`abc", "/* abc", "@`abc", "@@`abc", "'abc\\"] {
-            check(text, &[Token::Unfinished]);
-        }
-    }
-
-    #[test]
-    fn without_backslash_escapes_a_backslash_is_a_letter() {
-        let dialect = Dialect { backslash_escapes: false };
-        let got: Vec<_> = Lexer::new(br"'a\' x", dialect).collect();
-        assert_eq!(got, [String(br"a\"), Word(b"x")]);
-    }
-
-    #[test]
-    fn spans_point_into_the_text() {
-        let text = b"KILL  42";
-        let mut lexer = Lexer::new(text, Dialect::default());
-        lexer.next();
-        lexer.next();
-        let (start, end) = lexer.span();
-        assert_eq!(&text[start..end], b"42");
-    }
-
-    #[test]
-    fn deep_nesting_is_just_long() {
-        let text = vec![b'('; 1 << 20];
-        assert_eq!(Lexer::new(&text, Dialect::default()).count(), 1 << 20);
-    }
-}
+mod tests;

@@ -10,6 +10,7 @@ pub mod auth;
 pub mod binlog;
 pub mod bytes;
 pub mod capability;
+pub mod charset;
 pub mod command;
 pub mod frame;
 pub mod handshake;

@@ -4,7 +4,7 @@
 
 use std::cell::OnceCell;
 
-use crate::lex::{Dialect, Lexer, Token};
+use crate::lex::{Comments, Dialect, Lexer, Token};
 
 /// A text with more tokens than this is not lexed to its end: as many as a mebibyte of text can hold, whose list takes
 /// 20 MiB while the text is read.
@@ -19,6 +19,8 @@ struct List {
     places: Vec<Place>,
     saw_executable_comment: bool,
     is_cut: bool,
+    /// The text without the comments of which it depends on the server whether it executes them, if it has any.
+    other: Option<Box<Lexed>>,
 }
 
 /// Where a token stands, and the part of it that [`Token`] shows.
@@ -74,8 +76,20 @@ impl<'a> Text<'a> {
     }
 
     pub fn tokens(self) -> Tokens<'a> {
-        let list = self.lexed.0.get_or_init(|| List::read(self.bytes, self.dialect));
+        let list = self.list();
         Tokens { text: self.bytes, list, at: 0 }
+    }
+
+    /// The other way to read it, if it depends on the server what of it is executed: without the comments that this one
+    /// reads as if they stood in the open.
+    pub fn other(self) -> Option<Self> {
+        let lexed = self.list().other.as_deref()?;
+        let dialect = Dialect { comments: Comments::Skipped, ..self.dialect };
+        Some(Self { bytes: self.bytes, dialect, lexed })
+    }
+
+    fn list(self) -> &'a List {
+        self.lexed.0.get_or_init(|| List::read(self.bytes, self.dialect))
     }
 }
 
@@ -144,7 +158,9 @@ impl List {
             places.push(Place::of(token, lexer.span(), text));
         }
         let is_cut = places.len() == TOKENS_MAX && lexer.next().is_some();
-        Self { places, saw_executable_comment: lexer.saw_executable_comment(), is_cut }
+        let has_other = lexer.saw_unsure_comment() && dialect.comments == Comments::Open;
+        let other = has_other.then(Box::default);
+        Self { places, saw_executable_comment: lexer.saw_executable_comment(), is_cut, other }
     }
 }
 
@@ -209,6 +225,22 @@ mod tests {
             }
             assert_eq!(lexer.saw_executable_comment(), tokens.saw_executable_comment());
             assert!(!tokens.is_cut());
+        }
+    }
+
+    #[test]
+    fn a_text_that_servers_read_in_two_ways_has_another_reading() {
+        let words = |text: Text<'_>| -> Vec<_> {
+            text.tokens().map(|token| format!("{token:?}")).collect()
+        };
+        let lexed = Lexed::default();
+        let text = lexed.text(b"SELECT /*!80000 1, */ 2", Dialect::default());
+        let other = text.other().expect("there is one");
+        assert_eq!((text.tokens().len(), other.tokens().len()), (4, 2));
+        assert_eq!(words(other), ["Word([83, 69, 76, 69, 67, 84])", "Number([50])"]);
+        assert!(other.other().is_none() && !other.tokens().saw_executable_comment());
+        for text in [&b"SELECT /*!40000 1, */ 2"[..], b"SELECT /*! 1, */ 2", b"SELECT /* 1, */ 2"] {
+            assert!(Lexed::default().text(text, Dialect::default()).other().is_none());
         }
     }
 

@@ -204,7 +204,11 @@ impl<'a> Found<'a> {
 
     /// A name stands here, and perhaps its schema before it.
     fn name(&mut self, tokens: Tokens<'_>, at: usize) {
-        let Some(table) = tokens.token(at).and_then(name) else { return };
+        let Some(table) = tokens.token(at).and_then(name) else {
+            // One that may be written in several ways.
+            self.is_everything = true;
+            return;
+        };
         let is_behind_dot = at >= 1 && tokens.token(at - 1) == Some(Token::Symbol(b'.'));
         let before = at.checked_sub(2).and_then(|at| tokens.token(at)).filter(|_| is_behind_dot);
         let own = self.schema;
@@ -252,6 +256,8 @@ impl<'a> Found<'a> {
 fn name(token: Token<'_>) -> Option<SmallVec<[u8; 64]>> {
     match token {
         Token::Word(word) => Some(word.into()),
+        // In double quotes, two of these are one.
+        Token::Quoted(quoted) if quoted.contains(&b'"') => None,
         Token::Quoted(quoted) => Some(unquoted(quoted)),
         _ => None,
     }

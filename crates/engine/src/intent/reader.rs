@@ -1,7 +1,7 @@
 //! Reads the statements of a text once, front to back: what each would leave behind, and what it
 //! asks for.
 
-use wire::lex::Token;
+use wire::lex::{Token, scope_and_name};
 use wire::text::{Text, Tokens};
 
 use super::alters;
@@ -18,7 +18,7 @@ use super::inserts::{self, Inserts};
 use super::looks::{LooksReader, LooksUp};
 use super::messages::Messages;
 use super::moves::Moves;
-use super::sets::{SetReader, Sets, bare};
+use super::sets::{SetReader, Sets};
 use super::words;
 
 /// What was found in a text, which may hold several statements.
@@ -60,9 +60,16 @@ impl Intent {
 
     /// Reads a text that is there as a whole.
     pub fn read(text: Text<'_>) -> Self {
-        let mut reader = Reader::new(text.tokens());
-        reader.run();
-        reader.found
+        let read = |text: Text<'_>| {
+            let mut reader = Reader::new(text.tokens());
+            reader.run();
+            reader.found
+        };
+        let found = read(text);
+        match text.other() {
+            None => found,
+            Some(other) => found.or(read(other)),
+        }
     }
 
     fn pin(&mut self, pin: Pin) {
@@ -421,7 +428,9 @@ impl<'a> Reader<'a> {
                 self.found.traits.add_if(Trait::AsksConnectionId, own_id::may_ask(text));
             }
             Token::Unfinished => {
+                // What follows may run.
                 self.found.traits.add(Trait::Alters);
+                self.found.traits.add(Trait::AsksInsertId);
                 self.found.pin(Pin::Unreadable);
             }
             Token::Quoted(_) | Token::String(_) | Token::Number(_) | Token::Symbol(_) => {}
@@ -586,7 +595,7 @@ impl<'a> Reader<'a> {
     }
 
     fn system_variable(&mut self, name: &[u8]) {
-        let name = bare(name.rsplit(|byte| *byte == b'.').next().unwrap_or(name));
+        let (_, name) = scope_and_name(name);
         let mut capitals = [0; LONGEST];
         match upper(name, &mut capitals) {
             b"LAST_INSERT_ID" | b"IDENTITY" => self.found.traits.add(Trait::AsksInsertId),

@@ -292,7 +292,7 @@ mod tests {
         assert!(!is_known(&readings, "SELECT 1"));
         readings.read(Lexed::default().text(b"SELECT 2", Dialect::default()));
         assert!(is_known(&readings, "SELECT 1"));
-        let other = Dialect { backslash_escapes: false };
+        let other = Dialect { backslash_escapes: false, ..Dialect::default() };
         assert!(!is_known_in(&readings, "SELECT 1", other));
     }
 
@@ -385,7 +385,7 @@ mod tests {
                         _ => text.push_str(piece),
                     }
                 }
-                let dialect = Dialect { backslash_escapes: below(2) == 0 };
+                let dialect = Dialect { backslash_escapes: below(2) == 0, ..Dialect::default() };
                 known += usize::from(is_known_in(&readings, &text, dialect));
                 let lexed = Lexed::default();
                 let of = lexed.text(text.as_bytes(), dialect);

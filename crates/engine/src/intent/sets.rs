@@ -4,7 +4,7 @@
 //! for behind the statement: variables that are set as `@@x` without a scope, and the collation that comes with a
 //! character set.
 
-use wire::lex::Token;
+use wire::lex::{Token, scope_and_name};
 
 use super::builtins::{LONGEST, upper};
 use crate::marks::Marks;
@@ -216,22 +216,19 @@ impl SetReader {
     }
 
     fn system_variable(&mut self, name: &[u8]) -> Option<Pin> {
-        let (scope, name) = match name.iter().position(|byte| *byte == b'.') {
-            Some(dot) => (&name[..dot], &name[dot + 1..]),
-            None => (&b""[..], name),
-        };
+        let (scope, name) = scope_and_name(name);
         let mut capitals = [0; LONGEST];
         match upper(scope, &mut capitals) {
-            b"SESSION" | b"LOCAL" => self.variable(Scope::Session, bare(name)),
-            b"GLOBAL" | b"PERSIST" | b"PERSIST_ONLY" => self.variable(Scope::Global, bare(name)),
+            b"SESSION" | b"LOCAL" => self.variable(Scope::Session, name),
+            b"GLOBAL" | b"PERSIST" | b"PERSIST_ONLY" => self.variable(Scope::Global, name),
             // It holds for the next transaction only, which asking for its value would end.
-            b"" if scope.is_empty() && is_of_next_transaction(bare(name)) => {
+            b"" if scope.is_empty() && is_of_next_transaction(name) => {
                 self.count(Step::Operator);
                 Some(Pin::Set)
             }
             b"" if scope.is_empty() => {
-                let pin = self.variable(Scope::None, bare(name));
-                if let Some(setting) = SessionVariable::named(bare(name)) {
+                let pin = self.variable(Scope::None, name);
+                if let Some(setting) = SessionVariable::named(name) {
                     self.sets.unreported.add(setting);
                 }
                 pin
@@ -258,10 +255,4 @@ fn is_of_next_transaction(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 4] =
         [b"tx_isolation", b"tx_read_only", b"transaction_isolation", b"transaction_read_only"];
     NAMES.iter().any(|it| it.eq_ignore_ascii_case(name))
-}
-
-/// A name without its back-ticks.
-pub(super) fn bare(name: &[u8]) -> &[u8] {
-    let name = name.strip_prefix(b"`").unwrap_or(name);
-    name.strip_suffix(b"`").unwrap_or(name)
 }

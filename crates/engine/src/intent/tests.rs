@@ -324,7 +324,7 @@ fn transactions_begin_and_end() {
 #[test]
 fn a_backslash_hides_nothing_where_it_is_a_letter() {
     let text = br"SELECT 'a\'; SET @x=1 -- '";
-    let plain = Dialect { backslash_escapes: false };
+    let plain = Dialect { backslash_escapes: false, ..Dialect::default() };
     assert_eq!(Intent::read(Lexed::default().text(text, plain)).pin, Some(Pin::UserVariable));
     assert_eq!(Intent::read(Lexed::default().text(text, Dialect::default())).pin, None);
 }

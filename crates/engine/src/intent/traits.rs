@@ -35,3 +35,23 @@ pub enum Trait {
 }
 
 crate::marks!(Trait);
+
+impl Trait {
+    pub(super) const ALL: [Self; 15] = [
+        Self::Calls,
+        Self::BeyondReset,
+        Self::EndsTransaction,
+        Self::Releases,
+        Self::AsksInsertId,
+        Self::ShowsVariables,
+        Self::Fires,
+        Self::AsksConnectionId,
+        Self::SetsNumber,
+        Self::AsksGtid,
+        Self::Kill,
+        Self::Begin,
+        Self::End,
+        Self::PassingMode,
+        Self::Alters,
+    ];
+}

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 
+use wire::charset::Charset;
 use wire::lex::Dialect;
 use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes};
@@ -63,6 +64,16 @@ pub struct Session {
     pub(super) pin: Option<Pin>,
     /// What the statement that runs does to its schema by its text.
     pub(super) moves: Moves,
+    /// How its texts are read, as far as its status flags do not tell.
+    #[serde(
+        default,
+        skip_serializing_if = "crate::described::dialect::is_usual",
+        with = "crate::described::dialect"
+    )]
+    pub(super) reads: Dialect,
+    /// Its character set if the statement that is passed on succeeds.
+    #[serde(skip)]
+    pub(super) becomes: Option<Charset>,
     /// The label at which rules begin for its next statements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule_label: Option<Box<str>>,
@@ -104,6 +115,8 @@ pub(super) enum Mark {
     KeptByRule,
     /// Its schema could not be entered when that was tried last.
     SchemaInDoubt,
+    /// What it has prepared, passed through, may give it another character set.
+    PreparesCharset,
 }
 
 crate::marks!(Mark);
@@ -275,11 +288,6 @@ impl Session {
         self.marks.add(Mark::AskedNumber);
     }
 
-    /// How the server reads this session's statements.
-    pub fn dialect(&self) -> Dialect {
-        Dialect { backslash_escapes: !self.status.has(Status::NO_BACKSLASH_ESCAPES) }
-    }
-
     /// Whether it is told of all variables that change, rather than of those that any client is.
     pub fn is_told_of_all(&self) -> bool {
         self.marks.has(Mark::ToldOfAll)
@@ -414,6 +422,7 @@ impl Session {
     pub fn see_settings(&mut self, backend: &BackendSession) {
         if self.settings.as_ref().is_none_or(|own| !Rc::ptr_eq(own, backend.settings())) {
             self.settings = Some(Rc::clone(backend.settings()));
+            self.learn_reading();
         }
     }
 
@@ -434,7 +443,9 @@ impl Session {
         let mut statements = std::mem::take(&mut self.statements);
         statements.clear();
         let schema = self.schema.take();
+        let reads = self.reads;
         *self = Self { statements, was_reset: true, ..Self::new(schema, self.fresh) };
+        self.forget_reading(reads);
         self.counts.keep_found(found);
     }
 }

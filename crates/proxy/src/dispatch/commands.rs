@@ -175,6 +175,9 @@ fn pass(
     let is_servers = client.backend().is_some_and(|backend| client.id == backend.thread_id);
     let has_own_id = !is_servers && !client.input.is_part();
     let Some(text_at) = text_at else {
+        if matches!(opcode, Some(Opcode::StmtExecute | Opcode::StmtBulkExecute)) {
+            client.session.borrow_mut().see_passed_execute();
+        }
         if has_own_id
             && opcode == Some(Opcode::ProcessKill)
             && let Some(order) = kill_orders::read_process_kill(packet)
@@ -220,6 +223,7 @@ fn pass(
     command.begun = worker.tally.ask_pass_through(opcode, text);
     command.noted = notes::begin_pass_through(worker, &command, opcode, text);
     command.changes(text.and_then(|text| rights::change_by_text(worker, client, text)));
+    client.session.borrow_mut().see_passed_text(query.text(), !is_query);
     if has_own_id {
         query_rewrite::put_own_id(worker, client, &mut query);
     }

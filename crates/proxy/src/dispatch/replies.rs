@@ -360,6 +360,9 @@ fn inspect(
             }
         }
         Packet::Err => {
+            if !client.is_pooled() {
+                client.session.borrow_mut().see_passed_answer(None);
+            }
             flight.added = diagnostics::added(worker, &client, flight, packet).map(Box::new);
             see_error(worker, backend, flight, packet);
         }
@@ -495,7 +498,9 @@ fn see_ok(
     packet: &[u8],
 ) -> Option<Vec<u8>> {
     if !client.is_pooled() {
-        client.session.borrow_mut().see_status(ok.status);
+        let mut session = client.session.borrow_mut();
+        session.see_status(ok.status);
+        session.see_passed_answer(Some(ok.changes));
         return None;
     }
     step!("learn");

@@ -278,6 +278,7 @@ fn begin_anew(
     let mut session = client.session.borrow_mut();
     session.reset(forgets);
     (session.schema, session.was_reset) = (None, false);
+    session.log_in_with(wanted.collation, wanted::brand(worker, client));
     if has_hidden_quotes(collation) {
         session.keep(Pin::Charset);
     }

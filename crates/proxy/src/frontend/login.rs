@@ -470,6 +470,7 @@ fn pooled_client(
     let mut session = Session::new(None, greeting.status);
     let init = worker.plan().init_connect(&name).cloned();
     session.beginning = init.map(|init| Box::new(Beginning::new(init)));
+    session.log_in_with(login.collation.into(), dial::brand(greeting));
     if pending_login::has_hidden_quotes(login.collation) {
         session.keep(Pin::Charset);
     }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use backend::login::{Greeted, LoginError, prove_fully};
 use backend::{Address, Stream, Talk};
-use engine::account::name::UserName;
+use engine::account::name::{Brand, UserName};
 use engine::session::{Reset, Session};
 use wire::Capabilities;
 use wire::auth::certificate::{BY_SHA256, Stored};
@@ -104,6 +104,7 @@ pub(crate) async fn log_in(
     let came_by = CameBy::new(&pending_login.listen, login);
     let peers = Peers { client: pending_login.talk, peer, at, server: greeted, pass };
     let pass_through = relay(worker, peers, &claim, greeted_by).await?;
+    let session = begin_session(pass_through.status, login.collation, pass_through.brand);
     let (stream, more) = pass_through.client.into_parts();
     *pass_through.backend.places.borrow_mut() = places;
     Ok(client::Login {
@@ -118,7 +119,7 @@ pub(crate) async fn log_in(
         class,
         peer,
         came_by,
-        session: Session::new(None, pass_through.status),
+        session,
         server: pass_through.backend.server,
         mode: Mode::Writer,
         mode_by_route: None,
@@ -188,11 +189,19 @@ pub(crate) async fn change_user(
     client.routing.mode.set(Mode::Writer);
     pass_through.backend.hold_for(client);
     pass_through.backend.settle();
-    *client.session.borrow_mut() = Session::new(None, pass_through.status);
+    *client.session.borrow_mut() =
+        begin_session(pass_through.status, login.collation, pass_through.brand);
     client.become_user(user.clone());
     client.class.set(worker.class_of(user, login.schema.as_deref(), peer));
     client.await_command();
     Ok(())
+}
+
+/// The session of a client that has logged in with this collation.
+fn begin_session(status: Status, collation: u8, brand: Brand) -> Session {
+    let mut session = Session::new(None, status);
+    session.log_in_with(collation.into(), brand);
+    session
 }
 
 /// A client, and a server that has greeted, between which a login is passed through.
@@ -209,6 +218,7 @@ struct PassThrough<S> {
     client: Talk<S>,
     backend: Rc<Backend>,
     status: Status,
+    brand: Brand,
 }
 
 async fn relay<S: Borrow<Stream>>(
@@ -289,7 +299,8 @@ async fn relay<S: Borrow<Stream>>(
     }
     let status = OkPacket::decode(&ok, capabilities).map(|ok| ok.status).unwrap_or_default();
     let backend = backend_of(worker, at, greeting.connection_id, relay.server, capabilities);
-    Ok(PassThrough { client: relay.client, backend, status })
+    let brand = dial::brand(&greeting);
+    Ok(PassThrough { client: relay.client, backend, status, brand })
 }
 
 /// What is needed to vouch for Flifo's certificate to a client that it has greeted.
