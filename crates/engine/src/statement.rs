@@ -23,6 +23,7 @@ pub mod tags;
 pub mod template;
 #[cfg(test)]
 mod tests;
+mod truth;
 pub mod verdict;
 pub mod window;
 

@@ -132,20 +132,21 @@ fn put_line(
 }
 
 /// The verbs of statements that change definitions, accounts or rights, and of those that stand before such a verb.
-const VERBS: [&str; 11] = [
+const VERBS: [&str; 15] = [
     "CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "GRANT", "REVOKE", "SET", "PREPARE",
-    "EXECUTE", "BEGIN",
+    "EXECUTE", "BEGIN", "IF", "CASE", "FOR", "DECLARE",
 ];
 
-/// Which kind of statement a text is, if it is of one that is told of: of several statements the one that matters more.
-/// A text that begins otherwise costs a look at its first word and for a semicolon.
+/// Which kind of statement a text is, if it is of one that is told of: of several statements, and of several readings, the
+/// one that matters more. A text that begins otherwise costs a look at its first word and for a semicolon.
 pub fn kind_of(text: Text<'_>) -> Option<AuditKind> {
     let bytes = text.bytes.trim_ascii_end();
     let has_more = || bytes.strip_suffix(b";").unwrap_or(bytes).contains(&b';');
     if !text.may_begin_with(&VERBS) && !has_more() {
         return None;
     }
-    read(text, Within::Text)
+    let other = text.other().and_then(|other| read(other, Within::Text));
+    read(text, Within::Text).max(other)
 }
 
 /// Where a statement's text stands.
@@ -156,62 +157,134 @@ enum Within {
     String,
 }
 
+/// Reads one statement behind the other, and those within a compound one.
+#[derive(Default)]
+struct KindReader<'a> {
+    verb: &'a [u8],
+    second: &'a [u8],
+    /// In a compound statement, a verb may stand anywhere.
+    is_compound: bool,
+    was_dot: bool,
+}
+
+fn is(word: &[u8], names: &[&str]) -> bool {
+    names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+impl<'a> KindReader<'a> {
+    fn word(&mut self, word: &'a [u8]) -> Option<AuditKind> {
+        const BEGIN: &[&str] =
+            &["CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "GRANT", "REVOKE", "SET"];
+        let begins_anew = self.is_compound
+            && !self.was_dot
+            && is(word, BEGIN)
+            && !is(self.verb, &["CREATE", "ALTER", "DROP", "RENAME", "GRANT", "REVOKE"]);
+        if self.verb.is_empty() || begins_anew {
+            const CONTROL: &[&str] = &[
+                "BEGIN", "IF", "CASE", "WHILE", "LOOP", "REPEAT", "FOR", "DECLARE", "ELSE",
+                "ELSEIF", "WHEN", "END",
+            ];
+            self.is_compound |= is(word, CONTROL);
+            (self.verb, self.second) = (word, b"");
+            return match () {
+                () if is(word, &["GRANT", "REVOKE"]) => Some(AuditKind::Accounts),
+                () if is(word, &["TRUNCATE"]) => Some(AuditKind::Ddl),
+                () => None,
+            };
+        }
+        if self.second.is_empty() {
+            // `CREATE OR REPLACE USER` and the like.
+            if is(word, &["OR", "REPLACE"]) {
+                return None;
+            }
+            self.second = word;
+            return match () {
+                () if is(self.verb, &["CREATE", "ALTER", "DROP", "RENAME"]) => match () {
+                    () if is(word, &["USER", "ROLE"]) => Some(AuditKind::Accounts),
+                    () if is(word, &["PREPARE"]) => None,
+                    () => Some(AuditKind::Ddl),
+                },
+                () if is(self.verb, &["SET"]) && is(word, &["PASSWORD"]) => {
+                    Some(AuditKind::Accounts)
+                }
+                () => None,
+            };
+        }
+        // `SET DEFAULT ROLE`; `SET STATEMENT a = 1 FOR DROP TABLE t`.
+        if is(self.verb, &["SET"]) && is(self.second, &["DEFAULT"]) {
+            return is(word, &["ROLE"]).then_some(AuditKind::Accounts);
+        }
+        if is(self.verb, &["SET"]) && is(self.second, &["STATEMENT"]) && is(word, &["FOR"]) {
+            (self.verb, self.second) = (b"", b"");
+        }
+        None
+    }
+}
+
 fn read(text: Text<'_>, within: Within) -> Option<AuditKind> {
-    let mut found = None;
-    let (mut verb, mut second): (&[u8], &[u8]) = (b"", b"");
+    let (mut found, mut reader) = (None, KindReader::default());
+    let mut previous = Token::Unfinished;
     for token in text.tokens() {
-        let is = |word: &[u8], names: &[&str]| {
-            names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
-        };
         let kind = match token {
             Token::Symbol(b';') => {
-                (verb, second) = (b"", b"");
+                (reader.verb, reader.second) = (b"", b"");
                 None
             }
-            Token::Word(word) if verb.is_empty() => {
-                verb = word;
-                match () {
-                    () if is(word, &["GRANT", "REVOKE"]) => Some(AuditKind::Accounts),
-                    () if is(word, &["TRUNCATE"]) => Some(AuditKind::Ddl),
-                    () => None,
-                }
-            }
-            Token::Word(word) if second.is_empty() => {
-                // `CREATE OR REPLACE USER` and the like.
-                if is(word, &["OR", "REPLACE"]) {
-                    continue;
-                }
-                second = word;
-                match () {
-                    () if is(verb, &["CREATE", "ALTER", "DROP", "RENAME"]) => match () {
-                        () if is(word, &["USER", "ROLE"]) => Some(AuditKind::Accounts),
-                        () if is(word, &["PREPARE"]) => None,
-                        () => Some(AuditKind::Ddl),
-                    },
-                    () if is(verb, &["SET"]) && is(word, &["PASSWORD"]) => {
-                        Some(AuditKind::Accounts)
-                    }
-                    () => None,
-                }
-            }
-            // `SET DEFAULT ROLE`; `SET STATEMENT a = 1 FOR DROP TABLE t`.
-            Token::Word(word) if is(verb, &["SET"]) && is(second, &["DEFAULT"]) => {
-                is(word, &["ROLE"]).then_some(AuditKind::Accounts)
-            }
-            Token::Word(word) if is(verb, &["SET"]) && is(second, &["STATEMENT"]) => {
-                if is(word, &["FOR"]) {
-                    (verb, second) = (b"", b"");
-                }
+            // A label before a compound statement.
+            Token::Symbol(b':' | b'<') if reader.second.is_empty() => {
+                reader.is_compound = true;
                 None
             }
-            Token::String(inner) if within == Within::Text && is(verb, &["PREPARE", "EXECUTE"]) => {
-                read(Lexed::default().text(inner, text.dialect), Within::String)
+            Token::Word(word) => reader.word(word),
+            Token::String(inner)
+                if within == Within::Text && is(reader.verb, &["PREPARE", "EXECUTE"]) =>
+            {
+                let is_plain = !inner.iter().any(|byte| matches!(byte, b'\\' | b'\'' | b'"'));
+                let built = || built(text.bytes);
+                let is_part = matches!(previous, Token::String(_) | Token::Symbol(_));
+                let whole = read(Lexed::default().text(inner, text.dialect), Within::String);
+                if is_plain && !is_part { whole } else { whole.max(built()) }
+            }
+            // What cannot be read may be anything: what matters most.
+            Token::Unfinished if within == Within::Text && is_told(text) => {
+                Some(AuditKind::Accounts)
             }
             _ => None,
         };
+        reader.was_dot = token == Token::Symbol(b'.');
+        previous = token;
         found = found.max(kind);
     }
     found
+}
+
+/// Which kind a text may be of that is put together of pieces, or written with escapes: the pieces as one.
+fn built(text: &[u8]) -> Option<AuditKind> {
+    const ACCOUNTS: [&[u8]; 7] = [
+        b"grant",
+        b"revoke",
+        b"createuser",
+        b"dropuser",
+        b"alteruser",
+        b"renameuser",
+        b"setpassword",
+    ];
+    const DDL: [&[u8]; 5] = [b"create", b"alter", b"drop", b"rename", b"truncate"];
+    let letters: Vec<u8> = text.iter().filter(|it| it.is_ascii_alphanumeric()).copied().collect();
+    let has = |word: &[u8]| letters.windows(word.len()).any(|it| it.eq_ignore_ascii_case(word));
+    match () {
+        () if ACCOUNTS.into_iter().any(has) => Some(AuditKind::Accounts),
+        () if DDL.into_iter().any(has) => Some(AuditKind::Ddl),
+        () => None,
+    }
+}
+
+/// Whether a text that cannot be read to its end has a word of what is told of, wherever it stands.
+fn is_told(text: Text<'_>) -> bool {
+    const WORDS: [&[u8]; 7] =
+        [b"create", b"alter", b"drop", b"rename", b"truncate", b"grant", b"revoke"];
+    let has = |word: &[u8]| text.bytes.windows(word.len()).any(|it| it.eq_ignore_ascii_case(word));
+    WORDS.into_iter().any(has)
 }
 
 #[cfg(test)]
@@ -236,6 +309,12 @@ mod tests {
             ("SELECT 1; DROP TABLE t", Some(Ddl)),
             ("CREATE PROCEDURE p() BEGIN SELECT 1; END", Some(Ddl)),
             ("SET STATEMENT max_statement_time = 1 FOR DROP TABLE t", Some(Ddl)),
+            ("BEGIN NOT ATOMIC DROP TABLE t; END", Some(Ddl)),
+            ("IF 1 THEN GRANT SELECT ON t TO u; END IF", Some(Accounts)),
+            ("FOR i IN 1..2 DO CREATE USER u; END FOR", Some(Accounts)),
+            ("/*!50701 SELECT */ REVOKE SELECT ON t FROM u", Some(Accounts)),
+            ("/*!99999 ' */ DROP USER u -- '", Some(Accounts)),
+            ("BEGIN NOT ATOMIC SELECT 1; END", None),
             ("PREPARE s FROM 'DROP TABLE t'", Some(Ddl)),
             ("EXECUTE IMMEDIATE 'GRANT ALL ON *.* TO a'", Some(Accounts)),
             ("GRANT ALL ON *.* TO a", Some(Accounts)),

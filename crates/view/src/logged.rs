@@ -86,12 +86,18 @@ impl LoggedText {
 }
 
 /// Words that statements with passwords and keys have in common; those of texts within texts are found as well.
-const SECRETS: [&[u8]; 4] = [b"password", b"identified", b"_encrypt", b"_decrypt"];
+const SECRETS: [&[u8]; 5] =
+    [b"password", b"identified", b"_encrypt", b"_decrypt", b"wsrep_sst_auth"];
 
 /// Whether a text may have a password in it. It may be one that is built of others, or of an address with a password.
 fn may_hold_secret(text: &[u8]) -> bool {
     let has = |word: &[u8]| text.windows(word.len()).any(|it| it.eq_ignore_ascii_case(word));
-    SECRETS.into_iter().any(has) || has(b"connection") && has(b"://")
+    // A text within a text may be written with escapes, or put together of pieces.
+    let letters = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(**byte, b'_' | b':' | b'/');
+    let squeezed: Vec<u8> = text.iter().filter(letters).copied().collect();
+    let is_built =
+        |word: &[u8]| squeezed.windows(word.len()).any(|it| it.eq_ignore_ascii_case(word));
+    SECRETS.into_iter().any(is_built) || has(b"connection") && has(b"://")
 }
 
 /// The part of a text whose quotes are surely where they seem to be: in some character sets of several bytes the second

@@ -8,8 +8,9 @@
 //! costs no other user its connections.
 
 use crate::kept::Server;
+use crate::marks::Marks;
 use serde::{Deserialize, Serialize};
-use wire::lex::{Dialect, Token};
+use wire::lex::{Dialect, Token, scope_and_name};
 use wire::text::{Lexed, Text};
 
 /// A statement that changes rights, once it has run.
@@ -38,6 +39,17 @@ impl Change {
         if !may_change(text) {
             return None;
         }
+        match text.other() {
+            None => Self::read_one(text, server),
+            // It depends on the server which of the two is run.
+            Some(other) => match (Self::read_one(text, server), Self::read_one(other, server)) {
+                (None, None) => None,
+                _ => Some(Self::of_all()),
+            },
+        }
+    }
+
+    fn read_one(text: Text<'_>, server: Server) -> Option<Self> {
         let mut reader = Reader::new(server);
         let tokens = text.tokens();
         if tokens.is_cut() {
@@ -45,10 +57,13 @@ impl Change {
         }
         tokens.for_each(|token| reader.read(token, text.dialect));
         reader.settle_role(None);
+        if reader.marks.has(Mark::InDoubt) {
+            return Some(Self::of_all());
+        }
         let is_plain = reader.statements == 1 && !tokens.saw_executable_comment();
         match reader.found {
             Some(found) if is_plain => Some(found),
-            None if is_plain || !reader.prepares => None,
+            None if is_plain || !reader.marks.has(Mark::Prepares) => None,
             _ => Some(Self::of_all()),
         }
     }
@@ -118,10 +133,12 @@ pub const fn is_refusal(code: u16) -> bool {
     false
 }
 
+/// What a statement begins with that may change rights.
+const VERBS: [&str; 9] =
+    ["GRANT", "REVOKE", "CREATE", "ALTER", "DROP", "RENAME", "SET", "FLUSH", "EXECUTE"];
+
 /// Whether a text is worth reading.
 fn may_change(text: Text<'_>) -> bool {
-    const VERBS: [&str; 9] =
-        ["GRANT", "REVOKE", "CREATE", "ALTER", "DROP", "RENAME", "SET", "FLUSH", "EXECUTE"];
     let bytes = text.bytes.trim_ascii_end();
     text.may_begin_with(&VERBS) || bytes.strip_suffix(b";").unwrap_or(bytes).contains(&b';')
 }
@@ -165,44 +182,74 @@ struct Reader {
     state: State,
     previous: Last,
     found: Option<Change>,
-    /// If an account is a role, the change concerns each user that has it.
-    counts_roles: bool,
-    /// An account has just been named, whose host part has not been seen.
-    may_be_role: bool,
-    /// One of the statements prepares a change.
-    prepares: bool,
+    marks: Marks<Mark>,
 }
 
+/// What is known of a text.
+#[derive(Clone, Copy)]
+enum Mark {
+    /// If an account is a role, the change concerns each user that has it.
+    CountsRoles,
+    /// An account has just been named, whose host part has not been seen.
+    MayBeRole,
+    /// One of the statements prepares a change.
+    Prepares,
+    /// It is part of a compound statement, in which others stand behind words of control.
+    Compound,
+    /// It cannot be read to its end.
+    InDoubt,
+    /// A dot, or a string, stood before this token.
+    WasDot,
+    WasString,
+}
+
+crate::marks!(Mark);
+
 impl Reader {
-    const fn new(server: Server) -> Self {
+    fn new(server: Server) -> Self {
         Self {
             server,
             statements: 0,
             state: State::Begin,
             previous: Last::Other,
             found: None,
-            counts_roles: false,
-            may_be_role: false,
-            prepares: false,
+            marks: Marks::default(),
         }
     }
 
     fn read(&mut self, token: Token<'_>, dialect: Dialect) {
         self.settle_role(Some(token));
         match (self.state, token) {
-            (_, Token::Unfinished) if self.found.is_some() => self.find_all(),
+            (_, Token::Unfinished) => self.marks.add(Mark::InDoubt),
+            // `BEGIN NOT ATOMIC GRANT …; END`, `IF … THEN REVOKE …`, `DECLARE … HANDLER FOR 1 DROP USER …`.
+            (State::Other, Token::Word(word))
+                if self.marks.has(Mark::Compound)
+                    && !self.marks.has(Mark::WasDot)
+                    && is_one_of(word, &VERBS) =>
+            {
+                self.begin(token);
+            }
             (_, Token::Symbol(b';')) => self.state = State::Begin,
             (State::Begin, token) => self.begin(token),
             (State::Define | State::Drop, Token::Word(word)) => self.define(word),
             (State::Define | State::Drop, _) => self.state = State::Other,
+            // A label, before `BEGIN` or `LOOP`.
+            (State::Other, Token::Symbol(b':')) if self.statements == 1 => {
+                self.marks.add(Mark::Compound)
+            }
             (State::Set, token) => self.set(token),
             (State::SetStatement, token) if token.is_word("FOR") => self.state = State::Begin,
             (State::Flush, token) if token.is_word("PRIVILEGES") => self.find_all(),
             (State::Execute, token) if token.is_word("IMMEDIATE") => self.state = State::Immediate,
+            // What it runs is put together elsewhere.
+            (State::Immediate, Token::UserVariable(_) | Token::Word(_)) => self.find_all(),
             (State::Immediate | State::Prepare, Token::String(text)) => {
                 // What is prepared is executed by another statement, maybe of the same text.
-                let is_change = Self::is_change(text, dialect, self.server);
-                self.prepares |= is_change && self.state == State::Prepare;
+                let is_plain = |byte: &u8| !matches!(byte, b'\\' | b'\'' | b'"');
+                let is_change = !text.iter().all(is_plain)
+                    || self.marks.has(Mark::WasString)
+                    || Self::is_change(text, dialect, self.server);
+                self.marks.add_if(Mark::Prepares, is_change && self.state == State::Prepare);
                 if is_change && self.state == State::Immediate {
                     self.find_all();
                 }
@@ -210,6 +257,8 @@ impl Reader {
             (State::Changes | State::Account | State::Named, token) => self.change(token),
             _ => {}
         }
+        self.marks.set(Mark::WasDot, token == Token::Symbol(b'.'));
+        self.marks.set(Mark::WasString, matches!(token, Token::String(_)));
         self.previous = match token {
             Token::Symbol(b',') => Last::Target,
             token if token.is_word("SET") => Last::Target,
@@ -221,7 +270,9 @@ impl Reader {
     /// What stands behind an account tells whether it may be a role.
     fn settle_role(&mut self, behind: Option<Token<'_>>) {
         let has_host = matches!(behind, Some(Token::UserVariable(_)));
-        if std::mem::take(&mut self.may_be_role) && !has_host {
+        let was_role = self.marks.has(Mark::MayBeRole);
+        self.marks.remove(Mark::MayBeRole);
+        if was_role && !has_host {
             self.find_all();
         }
     }
@@ -234,8 +285,11 @@ impl Reader {
         tokens.is_cut()
             || tokens.any(|token| {
                 inner.read(token, dialect);
-                inner.found.is_some() || inner.state == State::Immediate
+                inner.found.is_some()
+                    || inner.marks.has(Mark::InDoubt)
+                    || inner.state == State::Immediate
             })
+            || tokens.saw_executable_comment()
     }
 
     fn begin(&mut self, token: Token<'_>) {
@@ -243,11 +297,15 @@ impl Reader {
             return;
         }
         self.statements += 1;
-        self.counts_roles = false;
-        let Token::Word(word) = token else { return self.state = State::Other };
+        self.marks.set(Mark::CountsRoles, false);
+        let Token::Word(word) = token else {
+            self.marks.add(Mark::Compound);
+            return self.state = State::Other;
+        };
+        self.marks.add_if(Mark::Compound, is_one_of(word, &CONTROL));
         self.state = match () {
             () if is_one_of(word, &["GRANT", "REVOKE"]) => {
-                self.counts_roles = true;
+                self.marks.add(Mark::CountsRoles);
                 return self.find(State::Changes);
             }
             () if is_one_of(word, &["CREATE", "ALTER"]) => State::Define,
@@ -263,7 +321,7 @@ impl Reader {
     /// The word behind `CREATE` and the like.
     fn define(&mut self, word: &[u8]) {
         if is_one_of(word, &["USER", "ROLE"]) {
-            self.counts_roles = self.state == State::Drop;
+            self.marks.set(Mark::CountsRoles, self.state == State::Drop);
             self.find(State::Account);
         } else if !is_one_of(word, &["OR", "REPLACE"]) {
             self.state = State::Other;
@@ -313,11 +371,11 @@ impl Reader {
         let is_plain = |byte: &u8| byte.is_ascii() && !matches!(byte, b'\'' | b'"' | b'`' | b'\\');
         let Some(Change { whose: Whose::Own(names), .. }) = &mut self.found else { return };
         let is_known = !name.is_empty() && name.iter().all(is_plain) && names.len() < NAMES_MAX;
-        if !is_known || self.counts_roles && self.server == Server::MySql {
+        if !is_known || self.marks.has(Mark::CountsRoles) && self.server == Server::MySql {
             return self.find_all();
         }
         names.push(name.into());
-        self.may_be_role = self.counts_roles;
+        self.marks.set(Mark::MayBeRole, self.marks.has(Mark::CountsRoles));
     }
 
     fn find(&mut self, state: State) {
@@ -331,12 +389,29 @@ impl Reader {
     }
 }
 
+/// What a compound statement, or a part of one, begins with; a label is a name.
+const CONTROL: [&str; 14] = [
+    "BEGIN",
+    "IF",
+    "CASE",
+    "WHILE",
+    "LOOP",
+    "REPEAT",
+    "FOR",
+    "DECLARE",
+    "ELSE",
+    "ELSEIF",
+    "ELSIF",
+    "WHEN",
+    "END",
+    "EXCEPTION",
+];
+
 /// What is set for sessions to come.
 const GLOBAL: [&str; 3] = ["GLOBAL", "PERSIST", "PERSIST_ONLY"];
 
 fn is_global(variable: &[u8]) -> bool {
-    let scope = variable.split(|byte| *byte == b'.').next().unwrap_or_default();
-    is_one_of(scope, &GLOBAL)
+    is_one_of(scope_and_name(variable).0, &GLOBAL)
 }
 
 fn is_one_of(word: &[u8], words: &[&str]) -> bool {
@@ -412,6 +487,16 @@ mod tests {
             "EXECUTE IMMEDIATE 'GRANT SELECT ON a.* TO a@localhost'",
             "EXECUTE IMMEDIATE \"EXECUTE IMMEDIATE 'SELECT 1'\"",
             "SET STATEMENT x = 1 FOR FLUSH PRIVILEGES",
+            "BEGIN NOT ATOMIC REVOKE SELECT ON a.* FROM a@localhost; END",
+            "IF 1 THEN REVOKE SELECT ON a.* FROM a@localhost; END IF",
+            "a: LOOP DROP USER b; LEAVE a; END LOOP",
+            "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR 1 GRANT SELECT ON a.* TO b@h; END",
+            "/*!99999 ' */ REVOKE SELECT ON a.* FROM a@localhost -- '",
+            "/*!50701 SELECT */ REVOKE SELECT ON a.* FROM a@localhost",
+            "select 1 --\x7f '\n; revoke select on a.* from a@localhost -- '",
+            "EXECUTE IMMEDIATE 'GR\\ANT SELECT ON a.* TO a@localhost'",
+            "EXECUTE IMMEDIATE CONCAT('GR', 'ANT SELECT ON a.* TO a@localhost')",
+            "SET @@global . x = 1",
         ] {
             assert_eq!(names(text, false), None, "{text}");
         }

@@ -314,6 +314,12 @@ impl Judge {
         let (mut out, mut end) = (std::mem::take(&mut self.hashed), 0);
         out.clear();
         out.extend([u8::from(tokens.is_cut()), u8::from(tokens.saw_executable_comment())]);
+        if text.other().is_some() {
+            // Which of it is executed, its tokens do not tell.
+            out.extend_from_slice(text.bytes);
+        }
+        // What a literal holds may be run.
+        let mut runs_text = false;
         let is_literal = |at: usize| match tokens.token(at) {
             Some(Token::Number(_)) => true,
             Some(Token::String(_)) => !names(tokens.span_of(at).unwrap_or_default().0),
@@ -324,7 +330,7 @@ impl Judge {
             let (start, behind) = tokens.span_of(at).unwrap_or_default();
             let gap = if has_expressions && start > end && at > 0 { GAP } else { 0 };
             let (kind, body): (u8, &[u8]) = match token {
-                Token::String(name) if names(start) => (1, name),
+                Token::String(name) if runs_text || names(start) => (1, name),
                 Token::String(_) => (2, b""),
                 Token::Number(_) => (3, b""),
                 Token::Symbol(_) => (4, text.bytes.get(start..behind).unwrap_or_default()),
@@ -335,6 +341,7 @@ impl Judge {
                 Token::Assign => (9, b""),
                 Token::Unfinished => (10, b""),
             };
+            runs_text |= token.is_word("EXECUTE") || token.is_word("PREPARE");
             out.push(kind | gap);
             if !matches!(kind, 2 | 3 | 8..) {
                 out.extend(u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -345,7 +352,7 @@ impl Judge {
                 out.clear();
             }
             // A list of literals counts as one, however long it is.
-            let is_first = is_literal(at);
+            let is_first = is_literal(at) && !runs_text;
             (at, end) = (at + 1, behind);
             while is_first && tokens.token(at) == Some(Token::Symbol(b',')) && is_literal(at + 1) {
                 end = tokens.span_of(at + 1).unwrap_or_default().1;

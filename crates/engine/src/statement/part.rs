@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use wire::lex::Token;
+use wire::lex::{Dialect, Token};
 use wire::text::{Lexed, Text, Tokens};
 
 use crate::intent::Digest;
@@ -15,10 +15,27 @@ pub struct Part<'a> {
     range: Range<usize>,
     /// Where its bytes begin and end in the text, with the comments around it.
     bytes: Range<usize>,
+    /// The same statement in the other reading of the text, if it has one.
+    other: Option<Box<Part<'a>>>,
 }
 
-/// The statements of a text, at most so many. `None`: it is not read to its end, or a quote or a comment has none.
+/// The statements of a text, at most so many. `None`: it is not read to its end, a quote or a comment has none, or it
+/// depends on the server how many there are.
 pub fn parts(text: Text<'_>) -> Option<Vec<Part<'_>>> {
+    let mut found = parts_of(text)?;
+    if let Some(other) = text.other() {
+        let others = parts_of(other)?;
+        if others.len() != found.len() {
+            return None;
+        }
+        for (part, other) in found.iter_mut().zip(others) {
+            part.other = Some(Box::new(other));
+        }
+    }
+    Some(found)
+}
+
+fn parts_of(text: Text<'_>) -> Option<Vec<Part<'_>>> {
     let tokens = text.tokens();
     if tokens.is_cut() {
         return None;
@@ -26,7 +43,7 @@ pub fn parts(text: Text<'_>) -> Option<Vec<Part<'_>>> {
     let (mut found, mut from, mut start) = (Vec::new(), 0, 0);
     let mut end_part = |range: Range<usize>, bytes: Range<usize>| {
         if !range.is_empty() {
-            found.push(Part { text, tokens, range, bytes });
+            found.push(Part { text, tokens, range, bytes, other: None });
         }
         found.len() <= PARTS_MAX
     };
@@ -56,6 +73,16 @@ impl<'a> Part<'a> {
 
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
+    }
+
+    /// The same statement as a server reads it that does not execute what this one has in comments.
+    pub fn other(&self) -> Option<&Self> {
+        self.other.as_deref()
+    }
+
+    /// How the server reads it.
+    pub const fn dialect(&self) -> Dialect {
+        self.text.dialect
     }
 
     /// The token at this place among its own.
@@ -118,7 +145,6 @@ impl<'a> Part<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::lex::Dialect;
 
     fn cut(text: &str) -> Option<Vec<String>> {
         let lexed = Lexed::default();

@@ -7,7 +7,7 @@ use wire::text::Text;
 
 use super::kind::StatementKind;
 use super::part::{Part, parts};
-use super::rule::{Condition, DigestPattern};
+use super::rule::{Condition, DigestPattern, TablePattern};
 use super::rules::{Moment, Question, ReadsOf, Rules, SessionFacts, Truth};
 use super::tables::NamedTables;
 use super::tags::has_tag;
@@ -47,19 +47,14 @@ impl Rules {
                 continue;
             };
             *answer = match &question.asks {
-                Condition::Kind(kinds) => Truth::of(kinds.contains(&StatementKind::of(part))),
+                Condition::Kind(kinds) => StatementKind::is_one_of(part, kinds),
                 Condition::Table(wanted) => {
                     let named: &NamedTables = tables.get_or_init(|| NamedTables::of(part));
-                    let is_any = named.tables.iter().any(|table| {
-                        wanted.iter().any(|pattern| {
-                            pattern.table.fits(&table.table)
-                                && pattern.schema.as_ref().is_none_or(|schema| {
-                                    // Which one is meant by a bare name, only the session knows.
-                                    table.schema.as_ref().is_none_or(|it| schema.fits(it))
-                                })
-                        })
-                    });
-                    if is_any { Truth::Yes } else { open_if(named.is_cut) }
+                    let own = names_one(named, wanted);
+                    match part.other().map(|other| names_one(&NamedTables::of(other), wanted)) {
+                        Some(other) if other != own => Truth::Unsure,
+                        _ => own,
+                    }
                 }
                 Condition::MayFit(template) => Truth::of(template.may_fit(part)),
                 Condition::Digest(wanted) => {
@@ -96,6 +91,20 @@ impl Rules {
         may_be_hit.sort_unstable();
         (answers, may_be_hit)
     }
+}
+
+/// Whether one of these tables fits one of these patterns.
+fn names_one(named: &NamedTables, wanted: &[TablePattern]) -> Truth {
+    let is_any = named.tables.iter().any(|table| {
+        wanted.iter().any(|pattern| {
+            pattern.table.fits(&table.table)
+                && pattern.schema.as_ref().is_none_or(|schema| {
+                    // Which one is meant by a bare name, only the session knows.
+                    table.schema.as_ref().is_none_or(|it| schema.fits(it))
+                })
+        })
+    });
+    if is_any { Truth::Yes } else { open_if(named.is_cut) }
 }
 
 const fn open_if(is_open: bool) -> Truth {

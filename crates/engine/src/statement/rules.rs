@@ -17,6 +17,7 @@ use super::firewall::{Firewall, FirewallMode};
 use super::numbered::NumberedForms;
 use super::room::RuleRoom;
 use super::rule::{Condition, DigestPattern, Rule, RuleRate, RuleRole, Then};
+pub use super::truth::Truth;
 use super::window::WeekMinute;
 use crate::mirror::MirrorState;
 
@@ -124,15 +125,6 @@ pub(super) enum Node {
     Not(Box<Self>),
     All(Vec<Self>),
     Any(Vec<Self>),
-}
-
-/// An answer. In this order, the least of several is that of all, and the greatest that of any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Truth {
-    No,
-    /// It is not known, or not yet.
-    Unsure,
-    Yes,
 }
 
 /// Expressions over one text, and the question that asks for each.
@@ -470,12 +462,6 @@ impl ReadsOf {
             | Condition::MayFit(_) => Self::Digest,
             _ => Self::Moment,
         }
-    }
-}
-
-impl Truth {
-    pub(super) const fn of(is: bool) -> Self {
-        if is { Self::Yes } else { Self::No }
     }
 }
 
