@@ -1,6 +1,7 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
 //! beyond | bulk | cost | allocations | gate-cost | rule-cost | turn-cost | differ | logins | linear | hostile | reloads |
-//! rights | rules | servers | set-up | share-cost | cache-cost | package | upgrades`.
+//! rights | rules | servers | set-up | share-cost | cache-cost | package | upgrades |
+//! texts`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -29,6 +30,7 @@ mod rules;
 mod servers;
 mod set_up;
 mod share_cost;
+mod texts;
 mod turn_cost;
 mod upgrades;
 mod ways;
@@ -182,6 +184,11 @@ enum Task {
         #[command(flatten)]
         program: Program,
     },
+    /// Runs texts that are easily misread on a server, and compares what they do with what was read.
+    Texts {
+        #[command(flatten)]
+        extent: texts::Extent,
+    },
     /// Builds Flifo without one of the rules that keep backends apart at a time, and expects the tests
     /// that are named for it to fail.
     Rules {
@@ -331,6 +338,7 @@ fn run(task: Task) -> Result<()> {
             let flifo = program.find(&[Way::Pooled])?;
             rights::run(&extent, &flifo, &Interrupt::listen()?)
         }
+        Task::Texts { extent } => texts::run(&extent, &Interrupt::listen()?),
         Task::Rules { extent } => rules::run(&extent, &Interrupt::listen()?),
         Task::Drivers { suite, modes, clients_max, backends, noise, program } => {
             let flifo = program.find(&modes)?;

@@ -278,6 +278,11 @@ impl Client {
 
     /// Runs statements. Returns the rows of all their results; NULL is written so.
     pub fn query(&mut self, text: &str) -> Result<Vec<Vec<String>>, Problem> {
+        self.query_bytes(text.as_bytes())
+    }
+
+    /// The same for a text in any character set.
+    pub fn query_bytes(&mut self, text: &[u8]) -> Result<Vec<Vec<String>>, Problem> {
         let (talk, capabilities) = (&mut self.talk, self.capabilities);
         let results = async {
             talk.set_sequence(0);
@@ -285,7 +290,7 @@ impl Client {
             let attributes: &[u8] =
                 if capabilities.has(Capabilities::QUERY_ATTRIBUTES) { &[0, 1] } else { &[] };
             let command = [Opcode::Query as u8];
-            talk.write(&[&command[..], attributes, text.as_bytes()].concat()).await?;
+            talk.write(&[&command[..], attributes, text].concat()).await?;
             let mut rows = Vec::new();
             while read_result(talk, &mut rows, Rows::Text).await?.has(Status::MORE_RESULTS) {}
             Ok(rows)

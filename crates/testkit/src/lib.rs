@@ -22,5 +22,6 @@ pub mod reply;
 pub mod rights;
 pub mod scene;
 pub mod simulated;
+pub mod texts;
 pub mod virtual_server;
 pub mod world;

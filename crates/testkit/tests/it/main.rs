@@ -92,6 +92,7 @@ mod slow_readers;
 mod storms;
 mod structure;
 mod supervised;
+mod texts;
 mod tidy;
 mod time_limits;
 mod topologies;
