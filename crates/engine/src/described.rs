@@ -29,7 +29,6 @@ pub mod bytes {
 }
 
 /// What need not be written.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 pub const fn is_zero(number: &u16) -> bool {
     *number == 0
 }

@@ -272,7 +272,8 @@ impl<'a> Lexer<'a> {
                 Some(b'#') => self.skip_line(),
                 Some(b'-') if self.peek(1) == Some(b'-') && self.ends_dashes() => self.skip_line(),
                 Some(b'/') if self.peek(1) == Some(b'*') => {
-                    if self.executable_comment().is_some() || !self.skip_comment() {
+                    let is_skipped = self.executable_comment().is_none() && self.skip_comment();
+                    if !is_skipped {
                         return false;
                     }
                 }

@@ -16,7 +16,7 @@ pub struct Part<'a> {
     /// Where its bytes begin and end in the text, with the comments around it.
     bytes: Range<usize>,
     /// The same statement in the other reading of the text, if it has one.
-    other: Option<Box<Part<'a>>>,
+    other: Option<Box<Self>>,
 }
 
 /// The statements of a text, at most so many. `None`: it is not read to its end, a quote or a comment has none, or it
