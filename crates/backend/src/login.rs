@@ -243,9 +243,8 @@ impl Greeted {
                     questions += 1;
                     talk.write(NO_ANSWER).await?;
                 }
-                AuthPacket::More(_) | AuthPacket::Bare(_) => {
-                    return Err(LoginError::Plugin(plugin));
-                }
+                AuthPacket::More(_) => return Err(LoginError::Plugin(plugin)),
+                AuthPacket::Bare(_) => return Err(Malformed::new("authentication packet").into()),
             }
         }
     }

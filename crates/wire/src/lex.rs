@@ -499,10 +499,13 @@ impl<'a> Lexer<'a> {
             return false;
         }
         ahead.at += 1;
+        let behind_dot = ahead;
         if !ahead.skip_blank() {
             return false;
         }
-        *self = ahead;
+        // What follows no name is not part of it.
+        let is_name = |byte: u8| byte == b'`' || self.words[usize::from(byte)];
+        *self = if ahead.peek(0).is_some_and(is_name) { ahead } else { behind_dot };
         true
     }
 

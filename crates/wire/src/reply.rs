@@ -421,7 +421,8 @@ impl Follower {
     fn read_column_count(&self, payload: &[u8]) -> Result<Phase, Malformed> {
         let mut reader = Reader::new(payload);
         let count = reader.lenenc("column count")?;
-        if count == 0 {
+        // Servers count them in 32 bits.
+        if count == 0 || count > u64::from(u32::MAX) {
             return Err(Malformed::new("column count"));
         }
         let cached = self.capabilities.has(Capabilities::CACHE_METADATA)

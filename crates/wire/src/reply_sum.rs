@@ -244,7 +244,8 @@ impl Summer {
     fn begin_columns(&mut self, head: &[u8]) -> Result<SumPhase, Malformed> {
         let mut reader = Reader::new(head);
         let count = reader.lenenc("column count")?;
-        if count == 0 {
+        // Servers count them in 32 bits.
+        if count == 0 || count > u64::from(u32::MAX) {
             return Err(Malformed::new("column count"));
         }
         self.sum.columns = self.sum.columns.saturating_add(count);

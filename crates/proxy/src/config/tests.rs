@@ -233,6 +233,8 @@ fn the_sample_shows_the_defaults_and_works_when_edited() {
     for problem in told.iter().filter(|it| it.severity == Severity::Error) {
         let is_expected = [
             "users.password_hash",
+            "users.second_password_hash",
+            "users.second_password_file",
             "users.password_file",
             "checks.password_file",
             "server.tls_ca",

@@ -9,6 +9,7 @@
 pub(crate) mod copied;
 mod firewall;
 pub(crate) mod hits;
+mod open;
 pub(crate) mod passed;
 pub(crate) mod refusals;
 pub(crate) mod rows;
@@ -31,6 +32,7 @@ use wire::text::Text;
 
 use self::copied::MirrorPart;
 use self::hits::{RuleSends, Ruled, joined};
+use self::open::Open;
 use self::refusals::{refused, told, too_many};
 use self::waits::{AfterRules, carry};
 use crate::dispatch::answer;
@@ -196,7 +198,7 @@ pub(crate) fn see_execute(
     let Some((rules, hit)) = judge(worker, client, seen, Some(text), Comes::Prepared) else {
         return AfterRules::GoesOn(command);
     };
-    match begin(worker, client, &rules, &hit, seen.digest, Comes::Prepared, None) {
+    match begin(worker, client, &rules, &hit, seen.digest, Comes::Prepared, Some(text)) {
         Ok(ruled) => {
             let delay = ruled.hits().delay();
             waits::delay(worker, client, command, ruled, delay, packet)
@@ -316,16 +318,20 @@ fn begin(
         mirror: MirrorPart::None,
     });
     ruled.begin_mirror(comes == Comes::ToBePrepared, client.is_pooled());
+    let open = open::of(worker, client, text);
     for ready in ruled.hit.clone().into_iter().filter_map(|at| rules.get(at)) {
         rules.count_hit(ready, now);
         let acts = &ready.rule.acts;
-        if let Some(ruled) = acts.firewall.as_ref().filter(|_| comes != Comes::Prepared) {
+        let is_refusable = open != Open::Ends;
+        if let Some(ruled) =
+            acts.firewall.as_ref().filter(|_| comes != Comes::Prepared && is_refusable)
+        {
             firewall::pass(worker, client, (ready, ruled), text)?;
         }
         if let Some(next) = acts.next.as_ref().filter(|_| comes != Comes::ToBePrepared) {
             client.session.borrow_mut().rule_label = next.label().map(Into::into);
         }
-        if let Some(refusal) = &acts.refuse {
+        if let Some(refusal) = acts.refuse.as_ref().filter(|_| is_refusable) {
             let message = match refusal.message.is_empty() {
                 true => told(ready, "refuses it"),
                 false => refusal.message.clone(),
@@ -336,6 +342,7 @@ fn begin(
         }
         if let Some(rate) = acts.rate.as_ref().filter(|_| comes != Comes::ToBePrepared)
             && !may_run(client, ready, rate, digest)
+            && open == Open::No
         {
             return Err(too_many(ready, rate));
         }

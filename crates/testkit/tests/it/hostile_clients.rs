@@ -18,7 +18,7 @@ fn scenes() -> [Scene; 2] {
 
 /// Closed, with or without a word about the handshake, the password, or the order of packets.
 fn is_no_login(end: &Refusal) -> bool {
-    matches!(end.code(), 0 | 1043 | 1045)
+    matches!(end.code(), 0 | 1043 | 1045 | 1156)
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_login_that_fails_is_told_why() {
             client.read_greeting().unwrap();
             client.send(bytes);
             match client.read_payload() {
-                Err(Refusal::Error { code: 1043, message }) => message,
+                Err(Refusal::Error { code: 1043 | 1156, message }) => message,
                 other => panic!("{other:?}"),
             }
         };
@@ -388,7 +388,8 @@ fn memory_of_a_flood_is_given_back() {
     };
     let mut clients: Vec<_> = (0..10).map(|_| scene.client()).collect();
     let mut stays = scene.client();
-    for (number, client) in (0..2000).zip((0..10).cycle()) {
+    // All together they stay below what texts of all clients may take.
+    for (number, client) in (0..900).zip((0..10).cycle()) {
         prepare(&mut clients[client], number);
         if number % 100 == 0 {
             // What stays lies between what goes.
@@ -396,10 +397,10 @@ fn memory_of_a_flood_is_given_back() {
         }
     }
     let full = scene.flifo.memory();
-    assert!(full > before + (80 << 20), "{before} {full}");
+    assert!(full > before + (40 << 20), "{before} {full}");
     drop(clients);
     let begun = Instant::now();
-    while scene.flifo.memory() > before + (32 << 20) {
+    while scene.flifo.memory() > before + (16 << 20) {
         assert!(begun.elapsed() < PATIENCE, "{before}, {full}, {}", scene.flifo.memory());
         thread::sleep(Duration::from_millis(100));
     }

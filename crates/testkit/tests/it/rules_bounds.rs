@@ -25,6 +25,14 @@ name = "impatient"
 queue_timeout = "1ms"
 match.tag = { wait = "no" }
 [[rules]]
+name = "one an hour"
+rate = { statements = 1, within = "1h", per = "user" }
+match.tag = { rated = "%" }
+[[rules]]
+name = "never"
+refuse = true
+match.tag = { refused = "%" }
+[[rules]]
 name = "one"
 at_once = 1
 match.tag = { at_once = "1" }
@@ -90,6 +98,28 @@ fn a_statement_ends_in_the_time_of_its_rule() {
     let mut client = scene.client("app").expect("a login");
     let (code, why) = told(client.query("SELECT SLEEP(600) /* time=long */"));
     assert!(code == 1969 && why.contains("limits.statement"), "{why}");
+    scene.end();
+}
+
+#[test]
+fn what_belongs_to_an_open_transaction_is_not_refused_for_its_rate_and_its_end_by_no_rule() {
+    let scene = start();
+    for name in ["app", "report"] {
+        let mut client = scene.client(name).expect("a login");
+        client.query("SELECT 1 /* rated=1 */").expect("the first one of the hour");
+        assert_eq!(told(client.query("SELECT 1 /* rated=1 */")).0, 1226, "{name}");
+        for end in ["COMMIT", "ROLLBACK WORK"] {
+            client.query("BEGIN").expect("a transaction");
+            client.query("SELECT 1").expect("the server knows of it");
+            client.query("SELECT 2 /* rated=1 */").expect("it is part of the transaction");
+            assert_eq!(told(client.query("SELECT 3 /* refused=1 */")).0, 1227, "{name}");
+            let both = format!("{end}; SELECT 4 /* refused=1 */");
+            assert_ne!(told(client.query(&both)).0, 0, "{name}: it does more than to end it");
+            client.query(&format!("{end} /* rated=1 refused=1 */")).expect("the end");
+            assert_eq!(told(client.query(&format!("{end} /* refused=1 */"))).0, 1227, "{name}");
+        }
+        assert_eq!(told(client.query("SELECT 1 /* rated=1 */")).0, 1226, "{name}");
+    }
     scene.end();
 }
 
