@@ -226,6 +226,10 @@ impl Machine {
                 let hash = "\"*0123456789ABCDEF0123456789ABCDEF01234567\"".to_owned();
                 pair("users.password", hash, String::new())
             }
+            "users.second_password_hash" => {
+                one("\"*0123456789ABCDEF0123456789ABCDEF01234567\"".to_owned())
+            }
+            "users.second_password_file" => one(format!("{:?}", self.password)),
             "users.password_file" => {
                 pair("users.password", format!("{:?}", self.password), String::new())
             }

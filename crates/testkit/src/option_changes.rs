@@ -351,9 +351,8 @@ impl OptionStand {
     /// An option's value by a file: what it sets, or the default.
     fn effective(&self, settings: &Settings, path: &str) -> Option<String> {
         // A password in a file is one that is set.
-        if let Some(before) = path.strip_suffix(".password")
-            && settings.contains_key(&format!("{before}.password_file"))
-        {
+        let has_file = || settings.contains_key(&format!("{path}_file"));
+        if (path.ends_with(".password") || path.ends_with(".second_password")) && has_file() {
             return Some(quoted("own"));
         }
         let set = settings.get(path).filter(|value| !value.is_empty());
@@ -389,10 +388,12 @@ fn fits(set: &Settings, some: &Settings) -> bool {
     let has = |path: &str| all().any(|it| it == path);
     let passwords = ["checks.password", "checks.password_file"];
     let own = ["users.password", "users.password_hash", "users.password_file"];
+    let second =
+        ["users.second_password", "users.second_password_hash", "users.second_password_file"];
     let both = |paths: &[&str]| paths.iter().filter(|path| has(path)).count() > 1;
     // A hash goes with its own plugin.
     let passwords_differ =
-        both(&passwords) || both(&own[1..]) || has(own[1]) && has("users.plugin");
+        both(&passwords) || both(&own[1..]) || both(&second) || has(own[1]) && has("users.plugin");
     // An authority that verifies nothing is refused, and the server's other addresses have no TLS.
     let tls_differs = ["server", "servers"].iter().any(|of| {
         let (mode, authority) = (format!("{of}.tls"), format!("{of}.tls_ca"));

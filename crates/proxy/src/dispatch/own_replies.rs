@@ -34,7 +34,7 @@ pub(crate) fn await_probe(
     flight: &mut InFlight,
     command: Box<Command>,
 ) -> Option<Box<Command>> {
-    unreported::ask(worker, client, backend);
+    unreported::ask(worker, client, backend, flight.failed);
     // What fails has set nothing, or has pinned its client.
     if let Some(probe) = flight.probe.take().filter(|_| !flight.failed) {
         let has_messages = client.session.borrow().diagnostics() == Diagnostics::OnBackend;

@@ -45,8 +45,12 @@ pub(crate) fn see_end(
     may_have_changed
 }
 
-/// Asks behind a client's statement for what its end could not report, if there may be something.
-pub(crate) fn ask(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend) {
+/// Asks behind a client's statement for what its end could not report, if there may be something. What a statement that
+/// has failed may have left is undone without a question.
+pub(crate) fn ask(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, failed: bool) {
+    if failed && backend.taint.get() == Taint::Doubtful {
+        backend.session.borrow_mut().has_unreported = false;
+    }
     if !backend.session.borrow().has_unreported {
         return;
     }

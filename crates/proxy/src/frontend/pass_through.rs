@@ -299,8 +299,7 @@ async fn relay<S: Borrow<Stream>>(
     }
     let status = OkPacket::decode(&ok, capabilities).map(|ok| ok.status).unwrap_or_default();
     let backend = backend_of(worker, at, greeting.connection_id, relay.server, capabilities);
-    let brand = dial::brand(&greeting);
-    Ok(PassThrough { client: relay.client, backend, status, brand })
+    Ok(PassThrough { client: relay.client, backend, status, brand: dial::brand(&greeting) })
 }
 
 /// What is needed to vouch for Flifo's certificate to a client that it has greeted.

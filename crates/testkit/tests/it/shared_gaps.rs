@@ -323,7 +323,7 @@ fn each_client_gets_replies_in_its_own_form() {
     let mut new = binary(&shared, schema);
     let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: shared.flifo.port() };
     let old = Client::builder(address, USER, server().password()).schema(schema);
-    // In all else they are alike, or backends could not be shared.
+    // Each form has backends of its own, as a server knows only at the end of rows what it tells behind columns.
     let mut old = old.with(Capabilities::LOCAL_FILES).connect().expect("a login");
     assert!(!old.capabilities().has(Capabilities::DEPRECATE_EOF));
     assert!(CAPABILITIES.has(Capabilities::DEPRECATE_EOF));
@@ -339,7 +339,7 @@ fn each_client_gets_replies_in_its_own_form() {
         let rows: Vec<_> = rows.iter().map(|it| it.as_bytes().to_vec()).collect();
         assert_eq!(new.query(text), Ok(rows), "{text}");
     }
-    assert_eq!(shared.end()("backends_opened"), 1);
+    assert!(shared.end()("backends_opened") > 1);
 }
 
 #[test]

@@ -172,8 +172,8 @@ fn a_schema_that_is_gone_harms_no_other() {
     ok(&mut other, "USE settings_schema_gone");
     ok(&mut one, "SELECT 1");
     server().sql("DROP DATABASE settings_schema_gone").expect("the server drops it");
-    // Sent behind the change of schema, in the same write.
-    assert_eq!(fails(&mut other, "DELETE FROM t"), 1430);
+    // It waits for the change of schema, which fails.
+    assert_eq!(fails(&mut other, "DELETE FROM t"), 1049);
     assert_eq!(ok(&mut one, "SELECT COUNT(*) FROM t"), "1");
 }
 
