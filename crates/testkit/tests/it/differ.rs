@@ -46,8 +46,7 @@ const SHRINK_SOON: Duration = Duration::from_secs(60);
 /// On a busy machine each attempt takes long; that must not leave a program longer than it need be.
 const SHRINK_MAX: Duration = Duration::from_secs(600);
 
-/// What leaks at every turn shows in small programs. Schemas that are dropped beside a client are left out: where all
-/// leaks, a drop may wait for a transaction of another client.
+/// What leaks at every turn shows in small programs. What differs through Flifo, as documented, is left out.
 fn small(seed: u64) -> Campaign {
     let shape =
         Shape { brand: Brand::MariaDb, clients: 4, steps: 60, all: false, asks: Asks::Apart };

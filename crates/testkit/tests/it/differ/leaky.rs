@@ -18,6 +18,7 @@ use testkit::differ::campaign::Between;
 use testkit::differ::peer::Door;
 use testkit::differ::run::Waits;
 use testkit::differ::site::Server;
+use wire::Capabilities;
 use wire::command::Opcode;
 use wire::frame::{HEADER, Header, put_packet};
 use wire::handshake::Login;
@@ -221,9 +222,11 @@ fn has_reply(packet: &[u8]) -> bool {
     packet[HEADER - 1] == 0 && packet.get(HEADER).is_none_or(|it| !silent.contains(it))
 }
 
-/// User and schema of a login.
+/// User and schema of a login. Behind the user stands how its results end: with a backend of the other form, a client would
+/// wait for packets that never come.
 fn login(payload: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let login = Login::decode(payload).expect("a login");
+    let mut login = Login::decode(payload).expect("a login");
+    login.user.push(u8::from(login.capabilities.has(Capabilities::DEPRECATE_EOF)));
     (login.user, login.schema.unwrap_or_default())
 }
 
