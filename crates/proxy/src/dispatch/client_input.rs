@@ -18,6 +18,7 @@ use crate::dispatch::large_commands::{self, Collected, Rest};
 use crate::dispatch::leaving;
 use crate::dispatch::lost_backend;
 use crate::dispatch::notes;
+use crate::dispatch::own_replies;
 use crate::dispatch::pipeline;
 use crate::dispatch::sharing::run::Sharing;
 use crate::dispatch::states::ClientState;
@@ -194,6 +195,7 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
         pipeline::cancel_pipelined(worker, &backend, Why::Left);
         // A server that waits for the rest of a command cannot be told to kill it.
         let waits_for_more = client.input.upload.take().is_some();
+        own_replies::leave_probe(worker, client, &backend);
         let mut runs = false;
         for flight in backend.in_flight.borrow_mut().iter_mut() {
             runs |= flight.client.take().is_some();

@@ -90,6 +90,24 @@ pub(crate) fn finish_probe(
     Settled::nothing_more(client)
 }
 
+/// The client goes, and its statements have been answered: what the server is still asked about the last one ends with
+/// no client. Nothing is killed; a reset undoes what the answer would have told.
+pub(crate) fn leave_probe(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>) {
+    let mut flights = backend.in_flight.borrow_mut();
+    let mut own = flights.iter_mut().filter(|it| it.client.is_some());
+    let (Some(flight), None) = (own.next(), own.next()) else { return };
+    if !flight.purpose.is_probe() {
+        return;
+    }
+    flight.client = None;
+    let has_slot = std::mem::take(&mut flight.slot);
+    let command = flight.command.take().unwrap_or_default();
+    drop(flights);
+    backend.doubt();
+    finish::finish_last(worker, client, backend, &command, has_slot);
+    worker.buffers.forget(command.end());
+}
+
 /// A setup that went ahead of a statement has been answered. If the backend has not taken it, the statement is not what
 /// the client meant.
 pub(crate) fn finish_setup(worker: &Rc<Worker>, backend: &Rc<Backend>, flight: &InFlight) {

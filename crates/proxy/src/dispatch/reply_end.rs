@@ -69,10 +69,13 @@ pub(crate) fn finish(
             own_replies::finish_parting(worker, backend, flight, question);
         } else if let Purpose::Reset(step) = flight.purpose {
             own_replies::finish_reset(worker, backend, step, flight);
-        } else if !matches!(flight.purpose, Purpose::Unreported) || flight.slot {
+        } else if !flight.purpose.is_probe() || flight.slot {
             finish_unheard(worker, backend, flight);
-        } else if flight.failed {
-            unreported::see_failure(worker, backend);
+        } else {
+            if flight.failed {
+                unreported::see_failure(worker, backend);
+            }
+            own_replies::answered(worker, backend);
         }
         return None;
     };

@@ -111,6 +111,27 @@ fn several_results_and_their_errors_come_in_order() {
     }
 }
 
+/// Behind the answer to its last statement a client is gone at once, while its backend is still asked what that changed.
+#[test]
+fn clients_that_go_at_once_cost_no_backend() {
+    let Some(server) = server() else { return };
+    let flifo = Flifo::start(&format!(
+        "[server]\naddress = {:?}\nconnections_max = 1\n[[users]]\nname = {USER:?}\npassword = {PASSWORD:?}\n",
+        server.socket()
+    ));
+    let turns = || {
+        for _ in 0..50 {
+            assert_eq!(client(&flifo).query("SELECT 1").unwrap(), [["1"]]);
+            client(&flifo).query("SET group_concat_max_len = 7").unwrap();
+        }
+    };
+    std::thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(turns))));
+    let (status, log) = flifo.stop();
+    assert!(status.success(), "{log}");
+    assert!(format!("{log} ").contains("statements=800 "), "{log}");
+    assert!(log.contains("backends_opened=1 ") && !log.contains(" kills="), "{log}");
+}
+
 /// Some variables cannot be set without a privilege, not even to what they are.
 #[test]
 fn backends_of_ordinary_users_are_reset_and_stay() {
