@@ -75,7 +75,7 @@ pub(super) const TOPICS: &[Topic] = &[
             "WITH x (n) AS (SELECT {n}) SELECT f_set(n) FROM x ;; SELECT @f",
             "SELECT (1), f_set({n}) ;; SELECT @f",
             "SELECT 1 /*!99999 AS x */, f_set({n}) ;; SELECT @f",
-            "SELECT 1, /*!99999 2 AS */ f_set({n}) ;; SELECT @f",
+            "SELECT 1, /*!99999 2 AS */ f_set({n}) AS f ;; SELECT @f",
             "LOAD DATA LOCAL INFILE 'x' INTO TABLE m (a) SET b = f_set({n}) ;; SELECT @f",
             "INSERT INTO k (a) VALUES ({n}) ;; SELECT @trigger",
             "INSERT INTO k (a) VALUES ({n}), ({n}) ;; SELECT LAST_INSERT_ID(), ROW_COUNT()",
