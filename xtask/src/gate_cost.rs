@@ -15,7 +15,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
-use engine::classes::{Class, Classes};
+use engine::classes::{Class, ClassId, Classes};
 use engine::gate::{Ask, Gate};
 use engine::intent::Digest;
 use engine::places::ConnectionPlaces;
@@ -93,7 +93,7 @@ fn passage() -> impl FnMut() {
     let classes = Arc::new(Classes::new(vec![Class::default()], 1));
     let mut gate: Gate<u32, u32, u32> = Gate::new(0, slots, backends, classes);
     (0..CLIENTS).for_each(|backend| gate.put(KEY, backend, now));
-    let ask = Ask { digest: Some(Digest::new(7)), ..Ask::default() };
+    let ask = Ask::new(ClassId::default(), Some(Digest::new(7)));
     move || {
         let entered = gate.enter(KEY, black_box(ask), now, |_| true);
         let (backend, slot) = entered.expect("nobody waits, and backend connections are free");

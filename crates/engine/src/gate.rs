@@ -9,7 +9,7 @@
 //! Statements are served in this order: those that come back after their own client kept the server waiting; then those
 //! that have waited for a second, whatever their class; then those of the class that is furthest behind its share
 //! ([`classes`](crate::classes)), the oldest first, or in an overload the newest ([`overload`](crate::overload)). A
-//! waiter whose kind of statement is stuck in the server is set aside meanwhile ([`parked`](crate::parked)).
+//! waiter that would wait in the server for what others wait for is set aside meanwhile ([`parked`](crate::parked)).
 //!
 //! Invariants: a waiter stands in one line only; a slot that is given back goes to the next waiter that can use it, in
 //! this worker or in another; no client waits while a slot and a backend that suits are free.
@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::classes::{ClassCounts, ClassId, Classes, Shares};
+use crate::likeness::Likeness;
 use crate::limit::LimitTotals;
 use crate::parked::Bulkheads;
 use crate::places::ConnectionPlaces;
@@ -28,7 +29,7 @@ use crate::slots::{Slots, micros};
 
 pub use self::backends::{Due, Want};
 use self::keys::Keys;
-use self::lanes::Lane;
+use self::lanes::{Changed, Lane};
 pub use self::refusal::{Reason, Refusal};
 pub use self::waiter::Ask;
 use self::waiter::{Candidates, Waiter};
@@ -54,6 +55,8 @@ enum Hold {
     Borrowed,
     /// None any more: the statement waits for something in the server.
     Parked,
+    /// None: it must not wait, and others of its form wait in the server.
+    Beyond,
 }
 
 /// Where a waiter stands, so that it can leave early.
@@ -99,6 +102,10 @@ pub struct Gate<K, W, L> {
     keys: Keys<K, W, L>,
     shares: Shares,
     bulkheads: Bulkheads,
+    /// Tells a waiter from others of its form.
+    likeness: fn(&W) -> Likeness,
+    /// How often waiters that were held back have been looked at.
+    looks: u32,
     /// Slots handed on within this worker since another worker was looked at.
     handed_on: u32,
     /// The same of backends.
@@ -144,6 +151,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             keys: Keys::new(classes.len()),
             shares: Shares::new(classes),
             bulkheads: Bulkheads::default(),
+            likeness: |_| Likeness::default(),
+            looks: 0,
             handed_on: 0,
             backends_kept: 0,
             is_attentive: false,
@@ -154,6 +163,11 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             totals: LimitTotals::default(),
             counts: GateCounts::default(),
         }
+    }
+
+    /// Has waiters whose form waits in the server told apart by their values.
+    pub fn tell_apart(&mut self, likeness: fn(&W) -> Likeness) {
+        self.likeness = likeness;
     }
 
     /// Goes by other classes, which have followed those that it went by. Call [`Self::next`] afterwards.
@@ -204,16 +218,14 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// A client that must not wait starts, beyond the limit if need be: it may hold locks, or ends a transaction.
     pub fn force(&mut self, ask: Ask, now: Instant) -> Slot {
         self.shares.force_start(ask.class);
-        self.bulkheads.started(ask.digest);
         self.counts.forced += 1;
-        let hold = if self.bulkheads.is_open(ask.digest) {
+        let hold = if self.bulkheads.is_closed(ask.digest) {
+            // It may be stuck like the others of its form, so it takes no slot from a statement that will not.
+            self.slots.go_beyond();
+            Hold::Beyond
+        } else {
             self.slots.force();
             Hold::Forced
-        } else {
-            // It will be stuck like the others of its kind, so it takes no slot from a statement that will not.
-            self.slots.park_forced();
-            self.bulkheads.park(ask.digest);
-            Hold::Parked
         };
         self.slot(ask, hold, now)
     }
@@ -240,14 +252,13 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 
     #[inline]
     fn enter_with(&mut self, is_first: bool, ask: Ask, now: Instant) -> Option<Slot> {
-        let may_start = self.bulkheads.may_start(ask.digest, || self.part_of_slots())
-            && self.shares.may_start(ask.class);
+        // Where others of its form wait in the server, it takes the way of those that wait here.
+        let may_start = self.bulkheads.is_open(ask.digest) && self.shares.may_start(ask.class);
         if !may_start {
             return None;
         }
         let hold = if is_first && self.slots.try_take() { Hold::Held } else { self.borrow(now)? };
         if self.shares.try_start(ask.class) {
-            self.bulkheads.started(ask.digest);
             return Some(self.slot(ask, hold, now));
         }
         self.return_slot(hold);
@@ -290,7 +301,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     pub fn wait_again(&mut self, key: K, waiter: W, ask: Ask, now: Instant) -> Waiting<K> {
         self.shares.joins(ask.class);
         let at = self.class_index(ask);
-        let waiter = Waiter { waiter, ask };
+        let waiter = Waiter { waiter, ask, likeness: None };
         let place = self.keys.change_new(key, |keyed| keyed.queues[at].push_first(waiter, now));
         self.publish();
         Waiting { lane: Lane::Key(key, at), place }
@@ -301,7 +312,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// [`Self::next`] afterwards.
     pub fn come_back(&mut self, waiter: W, ask: Ask, now: Instant) -> Waiting<K> {
         self.shares.joins(ask.class);
-        let place = self.again.push(Waiter { waiter, ask }, now);
+        let place = self.again.push(Waiter { waiter, ask, likeness: None }, now);
         self.publish();
         Waiting { lane: Lane::Again, place }
     }
@@ -348,7 +359,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     ) -> Option<Start<W, L>> {
         let (ask, hold, since) = slot.open();
         let took = micros(now.saturating_duration_since(since));
-        self.ended(ask, hold, took);
+        self.ended(ask, hold, took, now);
         let (start, is_followed) = match hold {
             Hold::Held | Hold::Forced => self.pass(now, suits),
             hold => {
@@ -374,11 +385,11 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         let took = micros(now.saturating_duration_since(since));
         self.charge(ask.class, took);
         if hold == Hold::Parked {
-            self.bulkheads.unpark(ask.digest);
+            self.bulkheads.unpark(ask.digest, ask.trial);
         } else {
-            self.bulkheads.set_down(ask.digest);
+            self.bulkheads.set_down(ask.trial);
         }
-        self.bring_back(ask.digest);
+        self.bring_back(ask.digest, Changed::Waits);
         self.counts.set_down += 1;
         match hold {
             Hold::Held | Hold::Forced => self.pass(now, suits).0,
@@ -392,21 +403,23 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// The statement behind on the same backend has begun, in the slot of the one before it.
     pub fn renew(&mut self, slot: &mut Slot, ask: Ask, now: Instant) {
         let took = micros(now.saturating_duration_since(slot.since));
-        self.ended(slot.ask, slot.hold, took);
+        self.ended(slot.ask, slot.hold, took, now);
         self.totals.add(took, true);
         self.shares.force_start(ask.class);
-        self.bulkheads.started(ask.digest);
-        let hold = if slot.hold == Hold::Parked { Hold::Held } else { slot.hold };
-        if slot.hold == Hold::Parked {
-            self.slots.unpark();
-            self.slots.force();
-        }
+        let hold = match slot.hold {
+            Hold::Parked | Hold::Beyond => {
+                self.return_slot(slot.hold);
+                self.slots.force();
+                Hold::Held
+            }
+            hold => hold,
+        };
         (slot.ask, slot.hold, slot.since) = (ask, hold, now);
     }
 
     /// Whether a waiter, here or in another worker, lacks nothing but a slot.
     pub fn wants_slot(&self, now: Instant) -> bool {
-        self.has_ready() || self.slots.older(self.worker, now, OLDER).is_some()
+        self.has_ready() || self.has_aside() || self.slots.older(self.worker, now, OLDER).is_some()
     }
 
     /// Takes the head of a key's line, whose statement is to be written to a busy backend behind others: it needs no
@@ -427,13 +440,15 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         let lane = self.best(now, Candidates::All)?;
         let queue = self.queue(lane)?;
         let (head, since) = (queue.head()?, queue.head_since()?);
-        if !matches!(lane, Lane::Key(of, _) if of == key) || !suits(&head.waiter) {
+        let is_one = matches!(lane, Lane::Key(of, _) if of == key) && suits(&head.waiter);
+        // One that may wait in the server would make those behind it wait as well.
+        if !is_one || head.likeness.is_some() {
             return None;
         }
         if self.older_elsewhere(since).is_some() || self.is_backend_wanted(key, since) {
             return None;
         }
-        let (Waiter { waiter, ask }, _) = self.change(lane, Queue::pop)??;
+        let (Waiter { waiter, ask, .. }, _) = self.change(lane, Queue::pop)??;
         self.left(ask);
         Some((waiter, ask))
     }
@@ -446,10 +461,11 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     ) -> Option<(W, Refusal)> {
         let (lane, is_aside, refusal) = self.first_late(now, wait_max)?;
         let pop = if is_aside { Queue::pop_aside } else { Queue::pop };
-        let (Waiter { waiter, ask }, _) = self.change(lane, pop)??;
+        let (Waiter { waiter, ask, .. }, _) = self.change(lane, pop)??;
         self.left(ask);
         self.shares.refuses(ask.class);
-        Some((waiter, refusal))
+        let behind = if is_aside { self.bulkheads.parked_of(ask.digest) } else { 0 };
+        Some((waiter, Refusal { behind, ..refusal }))
     }
 
     /// Starts the next waiter in a slot that has been taken.
@@ -517,20 +533,28 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             }
             Hold::Borrowed => self.slots.give_back_borrowed(),
             Hold::Parked => self.slots.unpark(),
+            Hold::Beyond => self.slots.come_from_beyond(),
         }
         false
     }
 
-    /// A statement has ended after so many microseconds: its class is charged, and its kind learnt.
+    /// A statement has ended after so many microseconds: its class is charged, and its form learnt.
     #[inline]
-    fn ended(&mut self, ask: Ask, hold: Hold, took: u64) {
+    fn ended(&mut self, ask: Ask, hold: Hold, took: u64, now: Instant) {
         self.charge(ask.class, took);
-        if hold == Hold::Parked {
-            self.bulkheads.unpark(ask.digest);
-        } else {
-            self.bulkheads.ended(ask.digest, took);
-        }
-        self.bring_back(ask.digest);
+        let changed = match hold {
+            Hold::Parked => {
+                self.bulkheads.unpark(ask.digest, ask.trial);
+                Changed::Waits
+            }
+            // It may have waited all the same: its time is not learnt.
+            Hold::Beyond => Changed::Trials,
+            _ => {
+                self.bulkheads.ended(ask.digest, ask.trial, took, now);
+                Changed::Trials
+            }
+        };
+        self.bring_back(ask.digest, changed);
     }
 
     fn charge(&mut self, class: ClassId, took: u64) {
@@ -548,7 +572,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         const READY: &str = "the best lane has a waiter, and a backend connection if it needs one";
         let order = self.order(lane);
         let pop = |queue: &mut Queue<_>| (queue.head_since(), order.pop(queue).expect(READY).0);
-        let (since, Waiter { waiter, ask }, backend) = match lane {
+        let (since, Waiter { waiter, mut ask, likeness }, backend) = match lane {
             Lane::Key(key, class) => {
                 let taken = self.keys.change(key, |keyed| {
                     let (since, next) = pop(&mut keyed.queues[class]);
@@ -564,8 +588,10 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             }
         };
         self.shares.see(ask.class, since, now);
-        self.bulkheads.started(ask.digest);
         self.left(ask);
+        if let Some(likeness) = likeness {
+            ask.trial = self.bulkheads.begin(ask.digest, *likeness, now);
+        }
         let slot = self.slot(ask, Hold::Held, now);
         match backend {
             Some(backend) => Start::On(waiter, backend, slot),

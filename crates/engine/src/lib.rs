@@ -29,6 +29,7 @@ pub mod insert_id;
 pub mod intent;
 pub mod kept;
 pub mod kill;
+pub mod likeness;
 pub mod limit;
 pub mod marks;
 pub mod mirror;

@@ -110,6 +110,16 @@ impl<W> Queue<W> {
         self.entries.get(self.queue.tail as usize)?.waiter.as_ref()
     }
 
+    /// The waiter that has waited longest, to be changed.
+    pub fn head_mut(&mut self) -> Option<&mut W> {
+        self.entries.get_mut(self.queue.head as usize)?.waiter.as_mut()
+    }
+
+    /// The waiter that came last, to be changed.
+    pub fn last_mut(&mut self) -> Option<&mut W> {
+        self.entries.get_mut(self.queue.tail as usize)?.waiter.as_mut()
+    }
+
     /// Serves the waiter that has waited longest.
     pub fn pop(&mut self) -> Option<(W, Instant)> {
         let since = self.head_since()?;
@@ -149,9 +159,22 @@ impl<W> Queue<W> {
 
     /// Brings the first of those set aside whom it concerns back to the head. False: there is none.
     pub fn bring_back(&mut self, is_concerned: impl Fn(&W) -> bool) -> bool {
+        self.bring_back_from(self.aside.head, &is_concerned)
+    }
+
+    /// The same, of those behind so many first; only then of these.
+    pub fn bring_back_behind(&mut self, first: usize, is_concerned: impl Fn(&W) -> bool) -> bool {
         let mut index = self.aside.head;
+        for _ in 0..first {
+            let Some(entry) = self.entries.get(index as usize) else { break };
+            index = entry.after;
+        }
+        self.bring_back_from(index, &is_concerned) || self.bring_back(is_concerned)
+    }
+
+    fn bring_back_from(&mut self, mut index: u32, is_concerned: &impl Fn(&W) -> bool) -> bool {
         while let Some(entry) = self.entries.get(index as usize) {
-            if entry.waiter.as_ref().is_some_and(&is_concerned) {
+            if entry.waiter.as_ref().is_some_and(is_concerned) {
                 self.unlink(index);
                 self.backend_first(index);
                 return true;
@@ -159,6 +182,14 @@ impl<W> Queue<W> {
             index = entry.after;
         }
         false
+    }
+
+    /// Whether the waiter with this place is one that was set aside.
+    pub fn is_aside(&self, place: QueuePlace) -> bool {
+        let entry = self.entries.get(place.index as usize);
+        entry.is_some_and(|it| {
+            it.generation == place.generation && it.waiter.is_some() && it.row == Row::Aside
+        })
     }
 
     fn set_aside(&mut self, index: u32) {
@@ -279,6 +310,7 @@ mod tests {
         );
         assert_eq!(queue.leave(a), Some('a'));
         assert!(!queue.bring_back(|waiter| *waiter == 'a'));
+        assert!(!queue.bring_back_behind(1, |waiter| *waiter == 'a'));
         assert!(queue.bring_back(|waiter| *waiter == 'd'));
         assert_eq!(queue.pop().map(|it| it.0), Some('d'));
         assert_eq!(queue.pop().map(|it| it.0), Some('c'));

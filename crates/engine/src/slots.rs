@@ -25,6 +25,8 @@ pub struct Slots {
     word: Apart<AtomicU64>,
     /// Statements that run outside of the limit, because they have been waiting in the server for something.
     parked: AtomicU32,
+    /// Statements that run outside of the limit, because they must not wait and others of their form do in the server.
+    beyond: AtomicU32,
     /// How many wait for locks in the server, as it says itself.
     waits: AtomicU32,
     /// For how long the oldest may have waited while others borrow, in microseconds; zero forbids it.
@@ -84,6 +86,7 @@ impl Slots {
             limit: AtomicU32::new(limit.min(PAUSED - 1)),
             word: Apart(AtomicU64::new(0)),
             parked: AtomicU32::new(0),
+            beyond: AtomicU32::new(0),
             waits: AtomicU32::new(u32::MAX),
             borrow: AtomicU64::new(0),
             origin: now,
@@ -114,6 +117,11 @@ impl Slots {
 
     pub fn parked(&self) -> u32 {
         self.parked.load(SeqCst)
+    }
+
+    /// Statements that must not wait, of a form that waits in the server, and that have not been seen to wait.
+    pub fn beyond(&self) -> u32 {
+        self.beyond.load(SeqCst)
     }
 
     /// New statements may borrow while no waiter has waited for longer than this; zero switches borrowing off.
@@ -239,9 +247,14 @@ impl Slots {
         self.waits.store(waits, SeqCst);
     }
 
-    /// A statement that was let in beyond the limit will wait for what others of its kind wait for.
-    pub fn park_forced(&self) {
-        self.parked.fetch_add(1, SeqCst);
+    /// A statement that must not wait starts without a slot.
+    pub fn go_beyond(&self) {
+        self.beyond.fetch_add(1, SeqCst);
+    }
+
+    /// It has ended, or is parked.
+    pub fn come_from_beyond(&self) {
+        self.beyond.fetch_sub(1, SeqCst);
     }
 
     /// A statement waits in the server for something: its slot is free for another, and it goes on without one.
@@ -249,8 +262,12 @@ impl Slots {
     /// server anyway.
     #[must_use]
     pub fn try_park(&self, is_beyond: bool) -> bool {
-        let most = if is_beyond { u32::MAX } else { self.limit().saturating_mul(PARKED) };
-        let most = most.min(self.waits.load(SeqCst));
+        let waits = self.waits.load(SeqCst);
+        let is_told = waits != u32::MAX;
+        let most = match is_beyond || is_told {
+            true => waits,
+            false => self.limit().saturating_mul(PARKED),
+        };
         let park = |parked| (parked < most).then_some(parked + 1);
         self.parked.fetch_update(SeqCst, SeqCst, park).is_ok()
     }
@@ -314,7 +331,7 @@ impl Slots {
     }
 }
 
-/// At most so many times the limit are parked.
+/// Where the server does not tell how many wait, at most so many times the limit are parked.
 const PARKED: u32 = 4;
 
 impl Count {

@@ -16,7 +16,7 @@ use engine::slots::Slots;
 
 const CLIENTS: usize = 100;
 const LENGTH: Duration = Duration::from_secs(1);
-const ASK: Ask = Ask { class: ClassId(0), digest: None };
+const ASK: Ask = Ask::new(ClassId(0), None);
 
 /// What things take, in microseconds.
 const STATEMENT: u64 = 100;

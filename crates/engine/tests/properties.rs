@@ -106,7 +106,7 @@ impl Model {
         match event {
             Event::Asks { class, digest, is_forced } => {
                 self.next += 1;
-                let ask = Ask { class: ClassId(class), digest: digest.map(Digest::new) };
+                let ask = Ask::new(ClassId(class), digest.map(Digest::new));
                 let slot = match is_forced {
                     true => Some(self.gate.force(ask, self.now)),
                     false => self.gate.enter_own(ask, self.now),
@@ -163,7 +163,10 @@ impl Model {
 
     fn check(&self) {
         let count = self.slots.count();
-        assert_eq!((count.held + self.slots.parked()) as usize, self.running.len());
+        assert_eq!(
+            (count.held + self.slots.parked() + self.slots.beyond()) as usize,
+            self.running.len()
+        );
         assert_eq!((count.pending, count.borrowed), (0, 0));
         assert_eq!(self.gate.waiting(), self.waiting.len());
     }

@@ -40,6 +40,7 @@ pub(crate) mod kill_orders;
 pub(crate) mod large_commands;
 pub(crate) mod launch;
 pub(crate) mod leaving;
+pub(crate) mod likeness;
 pub(crate) mod limit_reports;
 pub(crate) mod local;
 pub(crate) mod login_schema;

@@ -326,11 +326,24 @@ impl Client {
 
     /// Executes it. All its columns must be texts.
     pub fn execute(&mut self, id: u32) -> Result<Vec<Vec<String>>, Problem> {
+        self.execute_with(id, &[])
+    }
+
+    /// Executes it with these numbers, eight at most, as its parameters.
+    pub fn execute_with(&mut self, id: u32, numbers: &[u32]) -> Result<Vec<Vec<String>>, Problem> {
         let talk = &mut self.talk;
+        let mut parameters = Vec::new();
+        if !numbers.is_empty() {
+            // None is NULL, and their types follow: integers of four bytes.
+            parameters.extend([0, 1]);
+            numbers.iter().for_each(|_| parameters.extend([3, 0]));
+            numbers.iter().for_each(|number| parameters.extend(number.to_le_bytes()));
+        }
         let rows = async {
             talk.set_sequence(0);
-            let command = [&[Opcode::StmtExecute as u8][..], &id.to_le_bytes(), &[0, 1, 0, 0, 0]];
-            talk.write(&command.concat()).await?;
+            let command = [Opcode::StmtExecute as u8];
+            let command = [&command[..], &id.to_le_bytes(), &[0, 1, 0, 0, 0], &parameters].concat();
+            talk.write(&command).await?;
             let mut rows = Vec::new();
             read_result(talk, &mut rows, Rows::Binary).await?;
             Ok(rows)

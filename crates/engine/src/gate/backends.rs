@@ -453,7 +453,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 
     /// Takes out a waiter of this key, because the server is no longer for clients that have no backend to it.
     pub fn take_waiter(&mut self, key: K) -> Option<W> {
-        let (Waiter { waiter, ask }, _) = self.keys.change(key, |keyed| {
+        let (Waiter { waiter, ask, .. }, _) = self.keys.change(key, |keyed| {
             let mut queues = keyed.queues.iter_mut();
             queues.find_map(|queue| queue.pop_aside().or_else(|| queue.pop()))
         })??;

@@ -3,14 +3,17 @@
 //! One line for statements that come back, one for each class of clients that hold a backend, and one for each key and
 //! class of clients that need a backend. Owns the comparison; slots and backends are taken elsewhere.
 
+use std::cell::Cell;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use super::waiter::{Ask, Candidates, Waiter};
-use super::{Full, Gate, KICKED_UP, Reason, Refusal};
+use super::{Full, Gate, KICKED_UP, Reason, Refusal, Waiting};
 use crate::classes::{ClassId, Rank};
 use crate::intent::Digest;
+use crate::likeness::Likeness;
 use crate::overload::QueueOrder;
+use crate::parked::{Bulkheads, Decision, Held, Room};
 use crate::queue::Queue;
 
 /// Which line: the number is a class's.
@@ -21,6 +24,18 @@ pub(super) enum Lane<K> {
     Key(K, usize),
 }
 
+/// What has changed for statements of a form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changed {
+    /// One that was tried has ended, or waits.
+    Trials,
+    /// One that waited does so no longer.
+    Waits,
+}
+
+/// So many of those set aside are brought back at once where nothing tells which of them may start.
+const LOOKED_AGAIN: usize = 64;
+
 /// What decides which lane is served next; the least score comes first.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 struct Score {
@@ -30,7 +45,7 @@ struct Score {
 }
 
 impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
-    /// The lane that is served next. Waiters whose kind is held back are set aside on the way. However many keys have
+    /// The lane that is served next. Waiters that are held back are set aside on the way. However many keys have
     /// waiters in the queue, only one key of each class is looked at.
     pub(super) fn best(&mut self, now: Instant, candidates: Candidates) -> Option<Lane<K>> {
         if !self.again.is_empty() {
@@ -59,18 +74,49 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         class: usize,
         candidates: Candidates,
     ) -> Option<(Instant, Lane<K>)> {
-        let part = self.part_of_slots();
         loop {
             let own = self.own[class].head_since().map(|since| (since, Lane::Own(class)));
             let keyed = self.keys.first(class, candidates);
             let keyed = keyed.map(|(since, key)| (since, Lane::Key(key, class)));
             let (since, lane) = own.into_iter().chain(keyed).min_by_key(|(since, _)| *since)?;
             let digest = self.first_of(lane)?.ask.digest;
-            if self.bulkheads.may_start(digest, || part) {
+            if self.bulkheads.is_open(digest) {
                 return Some((since, lane));
+            }
+            match self.look_at_first(lane) {
+                Decision::Start => return Some((since, lane)),
+                Decision::Hold(held) => self.bulkheads.holds(digest, held),
             }
             let order = self.order(lane);
             self.change(lane, |queue| order.set_aside(queue));
+        }
+    }
+
+    /// Whether the first of a lane may start although others of its form wait in the server.
+    #[inline(never)]
+    fn look_at_first(&mut self, lane: Lane<K>) -> Decision {
+        let (read, order) = (self.likeness, self.order(lane));
+        self.change(lane, |queue| {
+            if let Some(first) = order.first_mut(queue)
+                && first.likeness.is_none()
+            {
+                first.likeness = Some(Box::new(read(&first.waiter)));
+            }
+        });
+        let (slots, room) = (self.part_of_slots(), self.room(matches!(lane, Lane::Key(..))));
+        let first = self.first_of(lane);
+        first.map_or(Decision::Start, |it| it.decide(&self.bulkheads, slots, room, usize::MAX))
+    }
+
+    /// How many backends are left to statements of a form of which some wait in the server.
+    fn room(&self, needs_backend: bool) -> Room {
+        let places = self.backends.limit() / self.slots.workers();
+        let parked = self.bulkheads.parked();
+        match needs_backend {
+            true if parked + 1 >= places => Room::None,
+            true if parked >= places - places / 4 => Room::Least,
+            true if parked >= places.div_ceil(2) => Room::Little,
+            _ => Room::Enough,
         }
     }
 
@@ -150,12 +196,13 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         let waiting = self.shares.waiting(ask.class);
         if let Some(bound) = plan.queue_max.filter(|bound| waiting >= *bound) {
             let (class, reason) = (plan.name.clone(), Reason::LineFull(bound));
-            let refusal = Refusal { waited: Duration::ZERO, others: waiting, class, reason };
+            let waited = Duration::ZERO;
+            let refusal = Refusal { waited, others: waiting, class, reason, behind: 0 };
             self.shares.refuses(ask.class);
             return Err((waiter, refusal));
         }
         self.shares.joins(ask.class);
-        Ok(Waiter { waiter, ask })
+        Ok(Waiter { waiter, ask, likeness: None })
     }
 
     /// Counts one that has left its line.
@@ -164,48 +211,91 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.publish();
     }
 
-    /// Statements of this kind may start again: as many as that goes for are brought back into line.
+    /// Something has changed for statements of this form: those that may start now are brought back into the queue.
     #[inline]
-    pub(super) fn bring_back(&mut self, digest: Option<Digest>) {
+    pub(super) fn bring_back(&mut self, digest: Option<Digest>, changed: Changed) {
         // Usually no client waits.
         if self.shares.all_waiting() > 0 {
-            self.bring_back_waiting(digest);
+            self.bring_back_waiting(digest, changed);
         }
     }
 
-    fn has_aside(&self) -> bool {
+    /// Whether waiters are held back, because they would wait in the server.
+    pub fn has_aside(&self) -> bool {
         self.own.iter().any(|queue| queue.aside() > 0) || self.keys.aside().next().is_some()
     }
 
-    fn bring_back_waiting(&mut self, digest: Option<Digest>) {
-        if digest.is_none()
-            || !self.has_aside()
-            || !self.bulkheads.may_start(digest, || self.part_of_slots())
-        {
+    /// Whether a waiter is held back, because it would wait in the server.
+    pub fn is_aside(&self, waiting: Waiting<K>) -> bool {
+        self.queue(waiting.lane).is_some_and(|queue| queue.is_aside(waiting.place))
+    }
+
+    fn bring_back_waiting(&mut self, digest: Option<Digest>, changed: Changed) {
+        let concerns_others = || self.bulkheads.holds_others(digest);
+        if digest.is_none() || changed == Changed::Trials && !concerns_others() {
             return;
         }
-        // One if the kind is still held back, for it has room for one; all if it is not.
-        let most = if self.bulkheads.is_open(digest) { usize::MAX } else { 1 };
-        let concerned = |waiter: &Waiter<W>| waiter.ask.digest == digest;
-        let mut came = 0;
-        for queue in self.own.iter_mut().filter(|queue| queue.aside() > 0) {
-            while came < most && queue.bring_back(concerned) {
-                came += 1;
+        match self.bulkheads.is_open(digest) {
+            true => drop(self.bring_back_some(usize::MAX, |ask| ask.digest == digest)),
+            // One in the place of the one that has ended, and one because there may be more at once now.
+            false => {
+                let (came, has_others) = self.bring_back_some(2, |ask| ask.digest == digest);
+                if came == 0 && !has_others {
+                    self.bulkheads.holds_only_equals(digest);
+                }
             }
         }
+    }
+
+    /// Waiters that were set aside are looked at again: what has changed may have had to do with others. Call
+    /// [`Self::next`] afterwards.
+    pub fn look_again(&mut self) {
+        if self.has_aside() {
+            self.bring_back_some(LOOKED_AGAIN, |_| true);
+        }
+    }
+
+    /// Brings back so many waiters that were set aside and may start now. Returns how many, and whether one is left that
+    /// is held back for another reason than that equal ones wait.
+    fn bring_back_some(&mut self, most: usize, concerned: impl Fn(Ask) -> bool) -> (usize, bool) {
+        let (mut came, has_others) = (0, Cell::new(false));
+        let (slots, free, keyed) = (self.part_of_slots(), self.room(false), self.room(true));
+        // The oldest ones have mostly come when the waiting began, and wait for the same: so any may be the first.
+        self.looks = self.looks.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
+        let from = (self.looks >> 8) as usize;
+        let bulkheads = &self.bulkheads;
+        let may_start = |waiter: &Waiter<W>, room, shared| {
+            let decision = match concerned(waiter.ask) {
+                true => waiter.decide(bulkheads, slots, room, shared),
+                false => return false,
+            };
+            has_others.set(has_others.get() || decision == Decision::Hold(Held::Untried));
+            decision == Decision::Start
+        };
         let aside: Vec<_> = self.keys.aside().collect();
-        for key in aside {
-            self.keys.change(key, |keyed| {
-                for queue in &mut keyed.queues {
-                    while came < most && queue.bring_back(concerned) {
-                        came += 1;
-                    }
+        // Those come first that have least in common with those that wait.
+        for shared in [1, usize::MAX] {
+            for queue in self.own.iter_mut().filter(|queue| queue.aside() > 0) {
+                while came < most && bring_one_back(queue, from, |it| may_start(it, free, shared)) {
+                    came += 1;
                 }
-            });
+            }
+            for key in &aside {
+                self.keys.change(*key, |it| {
+                    for queue in &mut it.queues {
+                        while came < most
+                            && bring_one_back(queue, from, |it| may_start(it, keyed, shared))
+                        {
+                            came += 1;
+                        }
+                    }
+                });
+            }
         }
         if came > 0 {
             self.publish();
         }
+        (came, has_others.get())
     }
 
     /// The first lane whose oldest waiter has waited too long, and whether that is one set aside.
@@ -230,7 +320,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
                 if let Some(reason) = self.is_late(class_id(class), waited, wait_max) {
                     let others = self.shares.waiting(class_id(class)).saturating_sub(1);
                     let class = self.shares.plan(class_id(class)).name.clone();
-                    return Some((lane, is_aside, Refusal { waited, others, class, reason }));
+                    let refusal = Refusal { waited, others, class, reason, behind: 0 };
+                    return Some((lane, is_aside, refusal));
                 }
             }
         }
@@ -264,6 +355,19 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     }
 }
 
+fn bring_one_back<W>(queue: &mut Queue<W>, from: usize, is_concerned: impl Fn(&W) -> bool) -> bool {
+    let first = from % queue.aside().max(1);
+    queue.bring_back_behind(first, is_concerned)
+}
+
+impl<W> Waiter<W> {
+    fn decide(&self, bulkheads: &Bulkheads, slots: u32, room: Room, shared: usize) -> Decision {
+        let nothing = Likeness::default();
+        let likeness = self.likeness.as_deref().unwrap_or(&nothing);
+        bulkheads.decide(self.ask.digest, likeness, slots, room, shared)
+    }
+}
+
 fn class_id(class: usize) -> ClassId {
     ClassId(u8::try_from(class).unwrap_or(0))
 }
@@ -273,6 +377,13 @@ impl QueueOrder {
         match self {
             Self::OldestFirst => queue.head(),
             Self::NewestFirst => queue.last(),
+        }
+    }
+
+    fn first_mut<W>(self, queue: &mut Queue<Waiter<W>>) -> Option<&mut Waiter<W>> {
+        match self {
+            Self::OldestFirst => queue.head_mut(),
+            Self::NewestFirst => queue.last_mut(),
         }
     }
 

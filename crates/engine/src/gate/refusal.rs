@@ -13,6 +13,8 @@ pub struct Refusal {
     pub others: u32,
     pub class: String,
     pub reason: Reason,
+    /// So many of its form wait in the server for a lock, and it was held back because it would wait as well.
+    pub behind: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +31,7 @@ pub enum Reason {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { waited, others, class, reason } = self;
+        let Self { waited, others, class, reason, behind } = self;
         let seconds = waited.as_secs_f64();
         match reason {
             Reason::LineFull(bound) => {
@@ -50,6 +52,13 @@ impl fmt::Display for Refusal {
                 "more statements of class {class} come than the server can run: it waited \
                  {seconds:.2} s, of at most {:.2} s now, {others} more wait",
                 most.as_secs_f64()
+            ),
+        }?;
+        match behind {
+            0 => Ok(()),
+            _ => write!(
+                f,
+                "; it was held back because it would wait for a lock, for which {behind} like it wait in the server"
             ),
         }
     }

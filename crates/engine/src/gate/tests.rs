@@ -18,7 +18,7 @@ enum Began {
     On(u32, &'static str),
 }
 
-const ASK: Ask = Ask { class: ClassId(0), digest: None };
+const ASK: Ask = Ask::new(ClassId(0), None);
 const MS: Duration = Duration::from_millis(1);
 
 impl TestGate {
@@ -502,8 +502,8 @@ fn a_slot_that_is_set_down_passes_on_and_nothing_is_learnt_of_its_statement() {
     assert_eq!(gate.gate.counts().set_down, 1);
 }
 
-const WEB: Ask = Ask { class: ClassId(0), digest: None };
-const BATCH: Ask = Ask { class: ClassId(1), digest: None };
+const WEB: Ask = Ask::new(ClassId(0), None);
+const BATCH: Ask = Ask::new(ClassId(1), None);
 
 fn class(name: &str) -> Class {
     Class { name: name.to_owned(), ..Class::default() }

@@ -2,13 +2,22 @@
 
 use crate::classes::ClassId;
 use crate::intent::Digest;
+use crate::likeness::Likeness;
 
 /// What a statement is to the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
     pub class: ClassId,
-    /// Its kind, if that is known.
+    /// Its form, if that is known.
     pub digest: Option<Digest>,
+    /// Its number as one that was started while others of its form waited in the server; else none.
+    pub(crate) trial: u32,
+}
+
+impl Ask {
+    pub const fn new(class: ClassId, digest: Option<Digest>) -> Self {
+        Self { class, digest, trial: 0 }
+    }
 }
 
 /// Which lanes are compared.
@@ -23,4 +32,6 @@ pub(super) enum Candidates {
 pub(super) struct Waiter<W> {
     pub(super) waiter: W,
     pub(super) ask: Ask,
+    /// What tells it from others of its form, once that was asked.
+    pub(super) likeness: Option<Box<Likeness>>,
 }

@@ -87,7 +87,7 @@ fn suits(client: ClientId, backend: BackendId) -> bool {
 /// How many of the hottest backends a gate looks at.
 const LOOK: usize = 8;
 
-const ASK: Ask = Ask { class: engine::classes::ClassId(0), digest: None };
+const ASK: Ask = Ask::new(engine::classes::ClassId(0), None);
 
 const WAIT_MAX: Duration = Duration::from_millis(900);
 const BACKEND_AGE: Duration = Duration::from_millis(1500);

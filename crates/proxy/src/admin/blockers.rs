@@ -14,7 +14,7 @@ use super::Outside;
 use super::survey::Surveyed;
 use crate::cluster::checks;
 use crate::cluster::servers::{Server, ServerId};
-use crate::dispatch::report::Person;
+use crate::dispatch::report::{LIKE_OTHERS, Person};
 
 pub(super) const NAME: &str = "blockers";
 
@@ -86,7 +86,23 @@ pub(super) async fn fill_now(outside: &Outside, surveyed: &Surveyed, table: &mut
                 table.rows.push(row);
             }
         }
+        let people = surveyed.reports.iter().flat_map(|report| &report.clients);
+        let held_back = |it: &&Person| it.server == server.id && it.wait == Some(LIKE_OTHERS);
+        table.rows.extend(people.filter(held_back).map(|person| held_back_row(server, person)));
     }
+}
+
+/// A client whose statement is held back in Flifo: it would wait as well.
+fn held_back_row(server: &Server, person: &Person) -> Vec<Value> {
+    let mut row = vec![Value::Null; COLUMNS.len()];
+    row[0] = server.name.clone().into();
+    row[1] = Some(person.id).into();
+    row[3] = Some(person.user.clone()).into();
+    row[4] = person.work.as_ref().and_then(|work| work.text.clone()).into();
+    row[5] = Some(person.changed.as_secs_f64()).into();
+    row[COLUMNS.len() - 1] =
+        "held back in Flifo: statements like it wait for this lock".to_owned().into();
+    row
 }
 
 fn row(

@@ -24,6 +24,7 @@ use crate::dispatch::sharing;
 use crate::dispatch::sharing::crowds;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
+use crate::dispatch::waits::Waits;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::keys::KeyId;
 use crate::worker::counters::Why;
@@ -206,8 +207,8 @@ fn wait(
             true
         }
         Err((_, refusal)) => {
-            let server = &worker.at(client.server.get()).server;
-            answer::refuse(worker, client, command, &queue_timeout::not_run(server, &refusal));
+            let local = worker.at(client.server.get());
+            answer::refuse(worker, client, command, &queue_timeout::not_run(local, &refusal));
             false
         }
     }
@@ -243,7 +244,8 @@ fn pass_on(worker: &Rc<Worker>, local: &Local, slot: Slot) {
 }
 
 /// The key of a backend whose statement seems to wait for something in the server, if any statement waits for a slot.
-pub(crate) fn stuck(worker: &Worker, local: &Local) -> Option<KeyId> {
+/// Where the server tells which statements wait, those may wait that are not as old yet.
+pub(crate) fn stuck(worker: &Worker, local: &Local, waits: &Waits) -> Option<KeyId> {
     let (gate, now) = (local.gate.borrow(), crate::worker::clock::now());
     if !gate.wants_slot(now) {
         return None;
@@ -253,7 +255,10 @@ pub(crate) fn stuck(worker: &Worker, local: &Local) -> Option<KeyId> {
             return false;
         }
         let slot = backend.slot.take();
-        let is_stuck = slot.as_ref().is_some_and(|slot| gate.seems_stuck(slot, now));
+        let is_stuck = slot.as_ref().is_some_and(|slot| match waits {
+            Waits::Of(_) if gate.has_parked() => gate.may_wait(slot, now),
+            _ => gate.may_be_stuck(slot, now),
+        });
         backend.slot.set(slot);
         is_stuck && backend.key.get().is_some()
     };
@@ -262,10 +267,10 @@ pub(crate) fn stuck(worker: &Worker, local: &Local) -> Option<KeyId> {
 
 /// Statements that seem to wait for something in the server leave their slots to statements that wait for one.
 pub(crate) fn park_stuck(worker: &Rc<Worker>) {
-    worker.locals().for_each(|local| park_stuck_at(worker, local));
+    worker.locals().for_each(|local| park_stuck_at(worker, local, &Waits::Unknown));
 }
 
-pub(crate) fn park_stuck_at(worker: &Rc<Worker>, local: &Local) {
+pub(crate) fn park_stuck_at(worker: &Rc<Worker>, local: &Local, waits: &Waits) {
     let now = crate::worker::clock::now();
     if !local.gate.borrow().wants_slot(now) {
         return;
@@ -273,15 +278,21 @@ pub(crate) fn park_stuck_at(worker: &Rc<Worker>, local: &Local) {
     let is_there = |backend: &&Rc<Backend>| backend.server == local.server.id;
     let mut backends: Vec<_> =
         worker.backends.borrow().values().filter(is_there).cloned().collect();
+    let is_named = |backend: &Backend| matches!(waits, Waits::Of(threads) if threads.contains(&backend.thread_id));
     // If not all may be parked: a plain read rarely waits for a lock.
     let is_read = |backend: &Rc<Backend>| {
         backend.in_flight.borrow().front().is_some_and(|it| it.read.is_some())
     };
-    backends.sort_by_cached_key(is_read);
+    backends.sort_by_cached_key(|backend| (!is_named(backend), is_read(backend)));
     for backend in backends {
         let Some(mut slot) = backend.slot.take() else { continue };
         let mut gate = local.gate.borrow_mut();
-        if !gate.seems_stuck(&slot, now) {
+        let is_stuck = match waits {
+            Waits::Of(_) if is_named(&backend) => gate.may_wait(&slot, now),
+            Waits::Of(_) | Waits::Number => gate.may_be_stuck(&slot, now),
+            Waits::Unknown => gate.seems_stuck(&slot, now),
+        };
+        if !is_stuck {
             backend.slot.set(Some(slot));
             continue;
         }
@@ -370,7 +381,7 @@ pub(crate) fn come_back(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<B
 fn take_up(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>, has_locks: bool) {
     let class = backend.in_flight.borrow().front().and_then(|it| it.command.as_ref()?.class);
     let class = class.unwrap_or_else(|| client.class.get());
-    let (ask, now) = (Ask { class, digest: None }, crate::worker::clock::now());
+    let (ask, now) = (Ask::new(class, None), crate::worker::clock::now());
     let local = worker.at(backend.server);
     if has_locks {
         backend.slot.set(Some(local.gate.borrow_mut().force(ask, now)));

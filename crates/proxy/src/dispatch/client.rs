@@ -246,7 +246,7 @@ impl Client {
     /// What its command is to the gate.
     pub(crate) fn ask(&self, command: &Command) -> Ask {
         let class = command.class.unwrap_or_else(|| self.class.get());
-        Ask { class, digest: command.facts.kind }
+        Ask::new(class, command.facts.kind)
     }
 
     pub(crate) fn backend(&self) -> Option<Rc<Backend>> {

@@ -9,6 +9,7 @@ use engine::gate::Gate;
 use crate::cluster::servers::Server;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
+use crate::dispatch::likeness;
 use crate::dispatch::traffic::ServerTraffic;
 use crate::pool::keys::KeyId;
 
@@ -30,19 +31,24 @@ pub(crate) struct Local {
     queued: Cell<u32>,
     /// The server is being asked how many statements wait for locks.
     pub(crate) is_watched: Cell<bool>,
+    /// Which client holds the locks that statements wait for, as far as the server tells.
+    pub(crate) lock_holders: RefCell<String>,
 }
 
 impl Local {
     pub(crate) fn new(worker: usize, server: &Arc<Server>) -> Self {
         let slots = Arc::clone(&server.slots);
         let (backends, classes) = (Arc::clone(&server.backends), server.classes());
+        let mut gate = Gate::new(worker, slots, backends, classes);
+        gate.tell_apart(likeness::of);
         Self {
             server: Arc::clone(server),
-            gate: RefCell::new(Gate::new(worker, slots, backends, classes)),
+            gate: RefCell::new(gate),
             looks_later: Cell::new(false),
             takes_back: Cell::new(false),
             place_version: Cell::new(0),
             is_watched: Cell::new(false),
+            lock_holders: RefCell::default(),
             traffic: ServerTraffic::default(),
             queued: Cell::new(0),
         }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use engine::gate::Refusal;
 
 use crate::cluster::facts::Standing;
-use crate::cluster::servers::Server;
 use crate::dispatch::answer;
 use crate::dispatch::local::Local;
 use crate::dispatch::worker::Worker;
@@ -40,13 +39,19 @@ fn expire_at(worker: &Rc<Worker>, local: &Local) {
         let now = crate::worker::clock::now();
         let late = local.gate.borrow_mut().expire_waiter(now, wait_max);
         let Some((client, refusal)) = late else { return };
-        let fault = not_run(&local.server, &refusal);
+        let fault = not_run(local, &refusal);
         answer::refuse_held(worker, &client, &fault);
     }
 }
 
 /// What a client is told that is not served.
-pub(crate) fn not_run(server: &Server, refusal: &Refusal) -> Fault {
+pub(crate) fn not_run(local: &Local, refusal: &Refusal) -> Fault {
+    let (server, holders) = (&local.server, local.lock_holders.borrow());
+    let holders = match (refusal.behind, holders.as_str()) {
+        (0, _) => String::new(),
+        (_, "") => " (SHOW BLOCKERS on the console names the holder)".to_owned(),
+        (_, holders) => format!(" ({holders})"),
+    };
     let (slots, backends) = (&server.slots, &server.backends);
     let standing = server.facts.standing();
     let why = match standing {
@@ -54,7 +59,7 @@ pub(crate) fn not_run(server: &Server, refusal: &Refusal) -> Fault {
         _ => ", by an order on Flifo's console",
     };
     let message = format!(
-        "Flifo did not run this statement: {refusal}; the server is {}{why}; \
+        "Flifo did not run this statement: {refusal}{holders}; the server is {}{why}; \
          {} of {} slots and {} of {} backend connections in use. It is safe to try again",
         standing.name(),
         slots.held(),

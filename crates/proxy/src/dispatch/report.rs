@@ -328,7 +328,7 @@ fn person(worker: &Worker, client: &Client, now: Instant) -> Person {
         backend: client.backend().map(|backend| backend.thread_id),
         server: client.server.get(),
         work: work(worker, client),
-        wait: wait(client, state),
+        wait: wait(worker, client, state),
         prepared: (session.statements.len(), session.statements.bytes()),
     }
 }
@@ -353,12 +353,21 @@ fn work(worker: &Worker, client: &Client) -> Option<Work> {
         .map(tell)
 }
 
+/// It is held back, because it would wait in the server like others.
+pub(crate) const LIKE_OTHERS: &str = "a lock that statements like it wait for";
+
+fn is_held_back(worker: &Worker, client: &Client) -> bool {
+    let gate = worker.at(client.server.get()).gate.borrow();
+    client.waiting.get().is_some_and(|waiting| gate.is_aside(waiting))
+}
+
 /// What a client waits for.
-fn wait(client: &Client, state: ClientState) -> Option<&'static str> {
+fn wait(worker: &Worker, client: &Client, state: ClientState) -> Option<&'static str> {
     Some(match state {
         ClientState::Reading | ClientState::Departing | ClientState::Leaving => return None,
         ClientState::AwaitingMemory => "memory for its long command",
         ClientState::Queued if client.waiting.get().is_none() => "a server that can take it",
+        ClientState::Queued if is_held_back(worker, client) => LIKE_OTHERS,
         ClientState::Queued if client.backend().is_some() => "a slot",
         ClientState::Queued => "a slot or a backend",
         ClientState::Preparing => match client.awaits() {

@@ -194,6 +194,7 @@ pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
     // A waiter never depends on one wake-up alone.
     for local in worker.locals() {
         if local.gate.borrow().waiting() > 0 {
+            local.gate.borrow_mut().look_again();
             supply::take_back_idle(worker, local.server.id);
             admit::pump(worker, local.server.id);
         }

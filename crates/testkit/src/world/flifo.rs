@@ -169,7 +169,7 @@ impl Process {
     /// A client asks. `None`: it waits, or is refused.
     pub(super) fn enter(&mut self, asks: &Asks, now: f64) -> Result<Option<Begun>, ()> {
         let (now, client) = (self.at(now), asks.client);
-        let ask = Ask { class: ClassId::default(), digest: Some(Digest::new(asks.kind)) };
+        let ask = Ask::new(ClassId::default(), Some(Digest::new(asks.kind)));
         let gate = &mut self.gates[asks.worker];
         let is_pinned = asks.has_backend;
         if is_pinned && asks.may_hold_locks && self.locks == Locks::Known {

@@ -35,6 +35,7 @@ mod hardening;
 mod hostile_clients;
 mod hostile_commands;
 mod hostile_servers;
+mod hot_rows;
 mod imported;
 mod imported_routes;
 mod init;

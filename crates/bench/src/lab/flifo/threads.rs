@@ -73,9 +73,9 @@ pub(super) fn run(
     let seats: Box<[Arc<Seat>]> = (0..threads).map(|_| Arc::default()).collect();
     let way = match gate {
         Gate::None => Way::Open,
-        Gate::Fifo => Way::Line(Line::fifo(limit)),
-        Gate::Flifo => Way::Line(Line::flifo(limit)),
-        Gate::Hot => Way::Hot(Hot::new(limit, &seats)),
+        Gate::Fifo => Way::Line(Box::new(Line::fifo(limit))),
+        Gate::Flifo => Way::Line(Box::new(Line::flifo(limit))),
+        Gate::Hot => Way::Hot(Box::new(Hot::new(limit, &seats))),
     };
     let floor = Floor {
         table,
@@ -103,8 +103,8 @@ struct Floor<'a> {
 
 enum Way {
     Open,
-    Line(Line),
-    Hot(Hot),
+    Line(Box<Line>),
+    Hot(Box<Hot>),
 }
 
 /// Nanoseconds since the run began; latencies count from `from` on.
