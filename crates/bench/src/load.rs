@@ -6,6 +6,7 @@
 
 mod account;
 mod alarm;
+mod bystander;
 mod client;
 mod connection;
 mod pace;

@@ -26,6 +26,38 @@ pub struct Workload {
     events: Vec<(u32, Event)>,
     /// Transactions after which the client connects anew; `None`: it stays connected.
     pub per_connection: Option<u32>,
+    /// Clients beside those that are measured.
+    pub bystanders: Bystanders,
+}
+
+/// Clients of the workload `hot-row` whose statements are not counted: some hold a row each, others wait for these rows
+/// with the statement of those that are measured. Rows that no client holds have other numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bystanders {
+    pub holders: u32,
+    pub waiters: u32,
+}
+
+impl Bystanders {
+    pub const fn count(self) -> u32 {
+        self.holders + self.waiters
+    }
+
+    /// The row that this bystander holds or waits for. No table of sysbench's has so many rows.
+    pub const fn row(self, bystander: u32) -> u32 {
+        HELD_ROWS + bystander % if self.holders == 0 { 1 } else { self.holders }
+    }
+
+    /// From what is written behind `hot-row:`.
+    fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return Some(Self { holders: 1, waiters: 30 });
+        }
+        let (holders, waiters) = text.split_once('x')?;
+        let (holders, waiters) = (holders.parse().ok()?, waiters.parse().ok()?);
+        (holders <= BYSTANDERS_MAX && waiters <= BYSTANDERS_MAX)
+            .then_some(Self { holders, waiters })
+    }
 }
 
 /// What sysbench calls an event: a transaction, or a statement without one.
@@ -73,7 +105,7 @@ impl Default for Shape {
 pub enum NoWorkload {
     #[error(
         "{name:?} is no workload; there are {}, connect[:NAME[*COUNT]], \
-         mixed:NAME=WEIGHT+NAME=WEIGHT… and script:FILE",
+         hot-row[:ROWSxWAITERS], mixed:NAME=WEIGHT+NAME=WEIGHT… and script:FILE",
         oltp::NAMES.join(", ")
     )]
     Unknown { name: String },
@@ -95,6 +127,7 @@ impl Workload {
             statements: Vec::new(),
             events: Vec::new(),
             per_connection: None,
+            bystanders: Bystanders::default(),
         };
         match name.split_once(':').unwrap_or((name, "")) {
             ("connect", rest) => {
@@ -106,6 +139,12 @@ impl Workload {
                 })?;
                 workload.add(inner, 1, shape)?;
                 workload.per_connection = Some(count);
+            }
+            ("hot-row", rest) => {
+                workload.bystanders = Bystanders::parse(rest).ok_or_else(|| {
+                    malformed("behind hot-row: belong rows and waiters, at most 1000 of each: 1x30")
+                })?;
+                workload.add(name.split(':').next().unwrap_or(name), 1, shape)?;
             }
             ("mixed", rest) => {
                 for part in rest.split('+') {
@@ -133,6 +172,7 @@ impl Workload {
             statements: Vec::new(),
             events: Vec::new(),
             per_connection,
+            bystanders: Bystanders::default(),
         };
         workload.add_statements(statements.iter().copied(), 1)?;
         Ok(workload)
@@ -242,6 +282,10 @@ fn split_script(text: &str) -> Vec<String> {
 }
 
 const WEIGHT_MAX: u32 = 10_000;
+const BYSTANDERS_MAX: u32 = 1000;
+
+/// The first row that a bystander holds.
+const HELD_ROWS: u32 = 2_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -311,6 +355,20 @@ mod tests {
         let insert = workload("connect:oltp_insert*3");
         assert_eq!((insert.per_connection, course(&insert).len()), (Some(3), 1));
         assert!(Workload::parse("connect:oltp_insert*0", &Shape::default()).is_err());
+    }
+
+    #[test]
+    fn hot_rows_have_holders_and_waiters() {
+        let hot = workload("hot-row");
+        assert_eq!(hot.bystanders, Bystanders { holders: 1, waiters: 30 });
+        assert_eq!((course(&hot).len(), hot.is_for_one_table()), (1, true));
+        let hot = workload("hot-row:2x5").bystanders;
+        assert_eq!((hot.count(), hot.row(0), hot.row(3)), (7, HELD_ROWS, HELD_ROWS + 1));
+        assert_eq!(workload("oltp_insert").bystanders.count(), 0);
+        for bad in ["hot-row:", "hot-row:2", "hot-row:x", "hot-row:1x1001", "hot-row:-1x1"] {
+            let parsed = Workload::parse(bad, &Shape::default());
+            assert_eq!(parsed.is_ok(), bad == "hot-row:", "{bad}");
+        }
     }
 
     #[test]

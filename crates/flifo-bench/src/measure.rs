@@ -106,8 +106,8 @@ pub(crate) struct BenchRun {
     /// has its CPUs back when the run ends, however it ends.
     #[arg(long, value_name = "TOPOLOGY")]
     place: Vec<String>,
-    /// Workloads: sysbench's names, connect[:NAME[*COUNT]], mixed:NAME=WEIGHT+NAME=WEIGHT…,
-    /// script:FILE.
+    /// Workloads: sysbench's names, connect[:NAME[*COUNT]], hot-row[:ROWSxWAITERS],
+    /// mixed:NAME=WEIGHT+NAME=WEIGHT…, script:FILE.
     #[arg(
         long,
         alias = "workload",

@@ -340,7 +340,7 @@ const fn remedy(code: u16) -> &'static str {
 }
 
 /// Connects and logs in, when it is this client's turn to.
-async fn open(load_thread: &LoadThread) -> Result<Connection, OpenError> {
+pub(super) async fn open(load_thread: &LoadThread) -> Result<Connection, OpenError> {
     // Never closed, so there is always a permit to come.
     let _permit = load_thread.door.acquire().await;
     let opened = load_thread.order.account.open(&load_thread.order.address).await;

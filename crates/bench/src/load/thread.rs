@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::alarm::Alarm;
+use super::bystander;
 use super::client;
 use super::connection::Desk;
 use super::pace::Pace;
@@ -137,6 +138,8 @@ async fn gather(
     let threads = order.threads;
     let numbers = (thread..order.clients).step_by(threads as usize);
     let idle = (thread..order.idle).step_by(threads as usize);
+    let bystanders = order.workload.bystanders.count();
+    let bystanders = (thread..bystanders).step_by(threads as usize);
     let load_thread = Rc::new(LoadThread {
         progress: Arc::clone(progress),
         desk: Desk::default(),
@@ -152,6 +155,9 @@ async fn gather(
     let mut clients = JoinSet::new();
     for (place, number) in numbers.enumerate() {
         clients.spawn_local(client::live(Rc::clone(&load_thread), number, place));
+    }
+    for bystander in bystanders {
+        clients.spawn_local(bystander::live(Rc::clone(&load_thread), bystander));
     }
     for _ in idle {
         clients.spawn_local(client::idle(Rc::clone(&load_thread)));

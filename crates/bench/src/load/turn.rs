@@ -140,7 +140,7 @@ impl Crew {
 
     /// Waits until everybody is connected.
     fn gather(&mut self, order: &Order, interrupt: &Interrupt) -> Result<()> {
-        let all = order.clients + order.idle;
+        let all = order.clients + order.idle + order.workload.bystanders.count();
         let patience = GATHER_MIN + GATHER_EACH * all;
         let deadline = Instant::now() + patience;
         while self.progress.count_ready() < all {

@@ -1,6 +1,7 @@
 //! The transactions of sysbench 1.0's scripts, under the scripts' names.
 //!
-//! And `stampede`, which is not sysbench's: the same expensive read, asked by all clients at once.
+//! And two that are not sysbench's: `stampede`, the same expensive read, asked by all clients at once; and `hot-row`, a
+//! write of a row that no client holds, while others wait for one that a client holds.
 //!
 //! Owns their texts and their order. What a placeholder means is said in `statement`.
 
@@ -40,6 +41,7 @@ pub(super) fn steps(name: &str, shape: &Shape) -> Option<Steps> {
         "oltp_delete" => once(DELETE),
         "select_random_points" => once(&random_points(shape.random_points)),
         "stampede" => once(STAMPEDE),
+        "hot-row" => once(HOT_ROW),
         "select_random_ranges" => once(&random_ranges(shape.number_of_ranges, shape.delta)),
         _ => return None,
     })
@@ -90,6 +92,7 @@ fn statement(text: &str) -> Statement {
     Statement::parse(text).expect("a text of this file has none but known placeholders")
 }
 
+const HOT_ROW: &str = "UPDATE sbtest1 SET k=k+1 WHERE id={id}";
 const STAMPEDE: &str = "SELECT SUM(k) FROM sbtest{table} WHERE id BETWEEN 1 AND 2000";
 const POINT_SELECT: &str = "SELECT c FROM sbtest{table} WHERE id={id}";
 const UPDATE_INDEX: &str = "UPDATE sbtest{table} SET k=k+1 WHERE id={id}";
