@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 KEPT := $(abspath $(TARGET))/kept-data
 
 # Tests wait for servers most of the time: two of three CPUs are idle with one test for each.
-TESTS := $(shell echo $$(( $$(nproc) * 3 / 2 )))
+TESTS := $(shell echo $$(( $$(nproc) * 2 )))
 
 .PHONY: demo package test
 .NOTPARALLEL:
