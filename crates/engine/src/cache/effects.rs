@@ -79,7 +79,7 @@ impl Effects {
                 // What only reads may read a view, whose routines write.
                 let writes = is(&["NEXTVAL", "SETVAL", "NEXT", "LASTVAL"])
                     || &*first == b"WITH" && is(&["INSERT", "UPDATE", "DELETE", "REPLACE"])
-                    || links.is_some_and(|links| links.reads_may_write(tokens));
+                    || links.is_some_and(|links| reads_may_write(text, schema, links));
                 return if writes { Self::Everything { defines: false } } else { Self::Nothing };
             }
             b"EXPLAIN" if !is(&["ANALYZE"]) => return Self::Nothing,
@@ -272,6 +272,14 @@ fn unquoted(quoted: &[u8]) -> SmallVec<[u8; 64]> {
     quoted.iter().filter(keep).copied().collect()
 }
 
+/// Whether what only reads may read a view that may do anything. A column may have the name of such a view.
+fn reads_may_write(text: Text<'_>, schema: Option<&[u8]>, links: &Links) -> bool {
+    let is_plain =
+        || text.tokens().into_iter().filter(|token| token.is_word("SELECT")).count() == 1;
+    links.reads_may_write(text.tokens())
+        && !(is_plain() && places_read(text, schema, links).is_some())
+}
+
 /// The places that a plain read depends on, of a session in this schema: `None` if they cannot be told.
 ///
 /// The read is one `SELECT` without subqueries, as `engine::sharing` wants it. In its `FROM`, each name is a table's that
@@ -360,6 +368,7 @@ const ENDS: &[&str] = &["WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "PROCEDURE
 mod tests {
     use super::*;
     use crate::hidden::{Definition, Kind};
+    use std::collections::BTreeSet;
     use wire::lex::Dialect;
     use wire::text::Lexed;
 
@@ -393,6 +402,7 @@ mod tests {
         Links::new(
             &definitions,
             &[(table("parent"), table("child")), (table("child"), table("fires"))],
+            &BTreeSet::from([table("merged")]),
         )
     }
 
@@ -417,6 +427,44 @@ mod tests {
         places.sort_unstable();
         places.dedup();
         places
+    }
+
+    #[test]
+    fn a_column_may_be_named_like_a_view_that_acts() {
+        let definitions = [("acts", "select `f`()"), ("on_acts", "select `x` from `a`.`acts`")]
+            .map(|(name, body)| Definition {
+                kind: Kind::View,
+                schema: b"a".to_vec(),
+                name: name.into(),
+                body: body.into(),
+            });
+        let links = Links::new(&definitions, &[], &BTreeSet::from([(b"a".into(), b"far".into())]));
+        for (text, writes) in [
+            ("SELECT acts FROM t WHERE on_acts = 1 ORDER BY acts", false),
+            ("SELECT t.acts FROM b.t AS t JOIN u ON u.acts = t.id", false),
+            ("SELECT 1 FROM acts", true),
+            ("SELECT x FROM t JOIN on_acts", true),
+            ("SELECT x FROM t WHERE x IN (SELECT acts FROM u)", true),
+            ("SELECT acts FROM far", true),
+            ("SELECT x FROM far", false),
+        ] {
+            let effects = read(text, Some(b"a"), Some(&links));
+            assert_eq!(effects != Effects::Nothing, writes, "{text}");
+        }
+    }
+
+    #[test]
+    fn rows_that_are_elsewhere_are_neither_kept_nor_written_alone() {
+        let lexed = Lexed::default();
+        let places = |text: &str| {
+            places_read(lexed.text(text.as_bytes(), Dialect::default()), Some(b"a"), &links())
+        };
+        assert!(places("SELECT n FROM t").is_some());
+        for text in ["SELECT n FROM merged", "SELECT n FROM t JOIN a.MERGED AS m"] {
+            assert_eq!(places(text), None, "{text}");
+            assert_eq!(of(text), Effects::Nothing);
+        }
+        assert!(matches!(of("INSERT INTO merged VALUES (1)"), Effects::Everything { .. }));
     }
 
     #[test]

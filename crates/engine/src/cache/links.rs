@@ -1,7 +1,7 @@
 //! What stands behind a table: the tables of a view, what triggers write, which rows foreign keys take along.
 //!
 //! Read off definitions, rather with a table too many than one too few. What cannot be read, or calls a routine, is taken
-//! to write anything. Invariant: what is behind a table holds all that is behind what is behind it.
+//! to write anything; what has its rows elsewhere, to read and write anything. Invariant: what is behind a table holds all that is behind what is behind it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -24,7 +24,8 @@ pub struct Links {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Link {
-    is_view: bool,
+    /// A view that may do anything when it is read: it calls something, or cannot be read.
+    acts: bool,
     /// What else is read. `None`: anything.
     read: Tables,
     /// What else is written.
@@ -44,11 +45,16 @@ pub enum LinkedTables<'a> {
 }
 
 impl Links {
-    /// `keys`: pairs of a table and one whose rows are changed when rows of the first one are.
-    pub fn new(definitions: &[Definition], keys: &[(Table, Table)]) -> Self {
+    /// `keys`: pairs of a table and one whose rows are changed when rows of the first one are. `elsewhere`: tables whose
+    /// rows other tables have, or other servers, or other moments.
+    pub fn new(
+        definitions: &[Definition],
+        keys: &[(Table, Table)],
+        elsewhere: &BTreeSet<Table>,
+    ) -> Self {
         let mut links: HashMap<Table, Link> = HashMap::new();
         let empty =
-            || Link { is_view: false, read: Some(BTreeSet::new()), written: Some(BTreeSet::new()) };
+            || Link { acts: false, read: Some(BTreeSet::new()), written: Some(BTreeSet::new()) };
         let mut routines: HashMap<Table, Link> = HashMap::new();
         let own: HashSet<_> = definitions
             .iter()
@@ -66,7 +72,7 @@ impl Links {
                 }
                 Kind::View => {
                     let link = links.entry(table).or_insert_with(empty);
-                    link.is_view = true;
+                    link.acts |= found.is_none();
                     add(&mut link.read, found.clone());
                     add(&mut link.written, found);
                 }
@@ -77,6 +83,11 @@ impl Links {
             let lower = |name: &Vec<u8>| name.to_ascii_lowercase();
             let link = links.entry((lower(schema), lower(parent))).or_insert_with(empty);
             add(&mut link.written, Some(BTreeSet::from([(lower(of), lower(child))])));
+        }
+        act(&mut links);
+        for table in elsewhere {
+            let link = links.entry(table.clone()).or_insert_with(empty);
+            (link.read, link.written) = (None, None);
         }
         close(&mut links, |link| &mut link.read, |link| &link.read);
         close(&mut links, |link| &mut link.written, |link| &link.written);
@@ -158,8 +169,7 @@ impl Links {
         !self.names.is_empty()
             && tokens.into_iter().filter_map(name).any(|name| {
                 let of_name = self.names.get(&*name.to_ascii_lowercase()).into_iter().flatten();
-                self.has_odd && is_odd(name)
-                    || of_name.into_iter().any(|(_, link)| link.is_view && link.read.is_none())
+                self.has_odd && is_odd(name) || of_name.into_iter().any(|(_, link)| link.acts)
             })
     }
 }
@@ -168,6 +178,24 @@ fn add(tables: &mut Tables, more: Tables) {
     match (tables.as_mut(), more) {
         (Some(tables), Some(more)) => tables.extend(more),
         _ => *tables = None,
+    }
+}
+
+/// A view of a view that may do anything may do so, too.
+fn act(links: &mut HashMap<Table, Link>) {
+    loop {
+        let acts = |table: &Table| links.get(table).is_some_and(|link| link.acts);
+        let more = |link: &Link| !link.acts && link.read.iter().flatten().any(acts);
+        let more: Vec<_> = links.iter().filter(|(_, link)| more(link)).collect();
+        let more: Vec<_> = more.into_iter().map(|(table, _)| table.clone()).collect();
+        if more.is_empty() {
+            return;
+        }
+        for table in more {
+            if let Some(link) = links.get_mut(&table) {
+                link.acts = true;
+            }
+        }
     }
 }
 
@@ -308,7 +336,11 @@ mod tests {
             (Kind::View, "größe", "select `b`.`t`.`id` from `b`.`t`"),
         ]
         .map(definition);
-        let links = Links::new(&definitions, &[(table("b.parent"), table("b.child"))]);
+        let links = Links::new(
+            &definitions,
+            &[(table("b.parent"), table("b.child"))],
+            &BTreeSet::from([table("a.merge")]),
+        );
         let written = |it: &str| shown(links.written_behind(Some(&table(it).0), &table(it).1));
         let read = |it: &str| shown(links.read_behind(&table(it).0, &table(it).1));
         let has = |all: Option<Vec<String>>, names: &str| {
@@ -336,7 +368,7 @@ mod tests {
             (Kind::Trigger, "u", "INSERT INTO t VALUES (1)"),
         ]
         .map(definition);
-        let links = Links::new(&definitions, &[]);
+        let links = Links::new(&definitions, &[], &BTreeSet::new());
         assert!(
             shown(links.written_behind(Some(b"a"), b"t"))
                 .expect("some")

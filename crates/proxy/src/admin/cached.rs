@@ -1,7 +1,9 @@
 //! Replies that are kept, as they are seen from outside; and how they are ended by hand.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 
+use engine::account::name::UserName;
 use engine::cache::Links;
 use engine::cache::effects::places_read;
 use engine::intent::Intent;
@@ -73,8 +75,22 @@ pub(super) fn unfit(
     if !is_steady(text) {
         return Some("it may return something else to another client or a moment later");
     }
-    let places = places_read(text, schema, &Links::new(&[], &[]));
+    let places = places_read(text, schema, &Links::default());
     places.is_none().then_some("its tables cannot be told")
+}
+
+/// Why no reply of this user's is kept, whatever it asks, as far as definitions were read.
+pub(super) fn unknown(outside: &Outside, user: &str) -> Option<&'static str> {
+    let shared = &outside.shared;
+    let user = shared.users.get(&UserName::of_account(user))?;
+    let common = (shared.hidden.is_common_whole.load(Relaxed))
+        .then(|| shared.hidden.common.found().links.is_some());
+    let own: Vec<_> = user.sight.all().iter().map(|it| it.found().links.is_some()).collect();
+    let mut all = common.into_iter().chain(own).peekable();
+    (all.peek().is_some() && all.all(|is_known| !is_known)).then_some(
+        "the server's views, triggers and foreign keys are not known: server.accounts_user, or the user itself, lacks \
+         TRIGGER or SHOW VIEW on *.*",
+    )
 }
 
 /// Ends replies that are kept: those to texts that are like this, or all.

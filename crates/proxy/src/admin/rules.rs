@@ -136,7 +136,7 @@ const EXPLAINED: &[Column] =
 /// What a statement is to each rule.
 pub(super) fn explain(outside: &Outside, asked: &RulesAsked) -> Result<Table, String> {
     let mut table = Table::new(EXPLAINED);
-    let told = explained(&outside.shared.rules(), asked)?;
+    let told = explained(&outside.shared.rules(), asked, cached::unknown(outside, &asked.user))?;
     for (at, statement) in told.into_iter().enumerate() {
         for told in statement.rules {
             table.add([
@@ -174,10 +174,15 @@ pub struct ExplainedRule {
 
 /// What a statement would be to the rules of a plan that is not in force.
 pub fn explain_by(plan: &Plan, asked: &RulesAsked) -> Result<Vec<ExplainedStatement>, String> {
-    explained(&Rules::new(&plan.rules, None, Instant::now())?, asked)
+    explained(&Rules::new(&plan.rules, None, Instant::now())?, asked, None)
 }
 
-fn explained(rules: &Rules, asked: &RulesAsked) -> Result<Vec<ExplainedStatement>, String> {
+/// `unkept`: why no reply of this user's is kept, whatever it asks.
+fn explained(
+    rules: &Rules,
+    asked: &RulesAsked,
+    unkept: Option<&'static str>,
+) -> Result<Vec<ExplainedStatement>, String> {
     let address = asked
         .address
         .as_deref()
@@ -229,9 +234,9 @@ fn explained(rules: &Rules, asked: &RulesAsked) -> Result<Vec<ExplainedStatement
                     rule: ready.rule.name.clone(),
                     is_hit: why.is_hit(),
                     why: match why.is_hit() {
-                        true => {
-                            [vec![why.text()], consequences(ready, text, asked)].concat().join(": ")
-                        }
+                        true => [vec![why.text()], consequences(ready, text, asked, unkept)]
+                            .concat()
+                            .join(": "),
                         false => why.text(),
                     },
                     acts: ready.rule.acts.names().join(", "),
@@ -245,7 +250,12 @@ fn explained(rules: &Rules, asked: &RulesAsked) -> Result<Vec<ExplainedStatement
 }
 
 /// What a statement's form means for acts that not every statement is fit for.
-fn consequences(ready: &ReadyRule, text: Text<'_>, asked: &RulesAsked) -> Vec<String> {
+fn consequences(
+    ready: &ReadyRule,
+    text: Text<'_>,
+    asked: &RulesAsked,
+    unkept: Option<&'static str>,
+) -> Vec<String> {
     let mut told = Vec::new();
     let acts = &ready.rule.acts;
     if acts.firewall.is_some() {
@@ -257,7 +267,8 @@ fn consequences(ready: &ReadyRule, text: Text<'_>, asked: &RulesAsked) -> Vec<St
     let intent = Intent::read(text);
     if acts.cache.is_some() {
         let schema = asked.schema.as_deref().map(str::as_bytes);
-        told.push(match cached::unfit(text, &intent, schema, asked.in_transaction) {
+        let unfit = cached::unfit(text, &intent, schema, asked.in_transaction);
+        told.push(match unkept.or(unfit) {
             None => "its reply is kept".to_owned(),
             Some(why) => format!("its reply is not kept, {why}"),
         });

@@ -61,6 +61,13 @@ const KEYS: &str = "SELECT CONCAT(UNIQUE_CONSTRAINT_SCHEMA,CHAR(0 USING utf8mb4)
     WHERE UPDATE_RULE NOT IN ('RESTRICT','NO ACTION') OR DELETE_RULE NOT IN ('RESTRICT','NO ACTION') \
     ORDER BY CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME";
 
+/// Tables whose rows other tables have (`MERGE`), other servers (Federated, Spider, Connect), a sequence, or other moments
+/// (history), and those of engines that are not known: a write of their rows need not name them.
+const ELSEWHERE: &str = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE \
+    TABLE_TYPE IN ('BASE TABLE','SYSTEM VERSIONED','SEQUENCE') AND (TABLE_TYPE<>'BASE TABLE' OR ENGINE IS NULL OR \
+    ENGINE NOT IN ('InnoDB','MyISAM','Aria','MEMORY','ARCHIVE','BLACKHOLE','ROCKSDB','TokuDB','Columnstore')) AND \
+    TABLE_SCHEMA NOT IN ('sys','mysql','information_schema','performance_schema') ORDER BY TABLE_SCHEMA, TABLE_NAME";
+
 /// The reader's own rights, each with its place: nothing, a schema, or a schema and a table. What a role brings is not
 /// among them.
 const RIGHTS: &str = "SELECT PRIVILEGE_TYPE, '' FROM information_schema.USER_PRIVILEGES WHERE GRANTEE={me} UNION ALL \
@@ -79,6 +86,7 @@ const ME: &str = "CONCAT('''',LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
 pub(crate) fn adopt(shared: &Shared, old: &Plan) {
     let (hidden, plan) = (&shared.hidden, shared.plan());
     let (was, is) = (&old.server, &plan.server);
+    hidden.common.lock().has_told_blind = false;
     if !is.read_definitions {
         return forget(shared);
     }
@@ -262,6 +270,9 @@ async fn read_if_due(
     let reading = Reading { at: Instant::now(), took, since, period };
     let (knew, knows) = sight.learn(reading, read, name);
     worker.shared.hidden.count(knew, knows);
+    if worker.shared.rules().cache() {
+        worker.shared.hidden.tell_whether_kept(sight, name);
+    }
 }
 
 async fn read(
@@ -310,8 +321,8 @@ async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions
     // MariaDB shows the names of triggers to all users of their tables.
     let hides_triggers = !reader.is_mariadb && grants.hide_triggers();
     let is_whole = grants.see_all();
-    let keys = match is_whole && knows_views && worker.shared.rules().cache() {
-        true => keys(worker, reader).await,
+    let behind = match is_whole && knows_views && worker.shared.rules().cache() {
+        true => keys(worker, reader).await.zip(elsewhere(worker, reader).await),
         false => None,
     };
     // There may be megabytes of them: more than a iteration of the loop may take.
@@ -321,7 +332,8 @@ async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions
             Catalog::asking_number(&definitions),
             Catalog::varying(&definitions),
         ];
-        (catalogs, keys.map(|keys| Arc::new(Links::new(&definitions, &keys))))
+        let links = behind.map(|(keys, elsewhere)| Links::new(&definitions, &keys, &elsewhere));
+        (catalogs, links.map(Arc::new))
     });
     let catalogs = catalogs.await;
     knows_views &= catalogs.is_ok();
@@ -344,6 +356,23 @@ async fn keys(worker: &Worker, reader: &mut LoggedIn) -> Option<Vec<(Table, Tabl
         }
         if rows.len() < PAGE {
             return Some(keys);
+        }
+    }
+    None
+}
+
+/// Tables whose rows are elsewhere. `None`: not all of them were read.
+async fn elsewhere(worker: &Worker, reader: &mut LoggedIn) -> Option<BTreeSet<Table>> {
+    let mut tables = BTreeSet::new();
+    for page in 0..PAGES_MAX {
+        let text = format!("{ELSEWHERE} LIMIT {PAGE} OFFSET {}", page * PAGE);
+        let rows = rows(worker, reader, &text).await.ok()?;
+        let lower = |(schema, table): &(Vec<u8>, Vec<u8>)| {
+            (schema.to_ascii_lowercase(), table.to_ascii_lowercase())
+        };
+        tables.extend(rows.iter().map(lower));
+        if rows.len() < PAGE {
+            return Some(tables);
         }
     }
     None

@@ -89,6 +89,8 @@ pub(crate) struct SightState {
     pub(crate) last: Option<Reading>,
     /// The last attempt has failed, and that has been said.
     pub(crate) has_failed: bool,
+    /// Of the common one: it has been said, under this plan, that no replies are kept because a reader does not see all.
+    pub(crate) has_told_blind: bool,
 }
 
 /// One look at the definitions.
@@ -107,8 +109,9 @@ pub(crate) const SOON: Duration = Duration::from_secs(1);
 pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 pub(crate) const PERIOD_MAX: Duration = Duration::from_secs(60);
 
-/// So many times as long as reading takes, nothing is read.
+/// So many times as long as reading takes, nothing is read; and behind a definition, for which replies that are kept wait.
 pub(crate) const REST: u32 = 100;
+const REST_CHANGED: u32 = 10;
 
 impl Hidden {
     pub(crate) fn readers(&self) -> MutexGuard<'_, Vec<Reader>> {
@@ -125,6 +128,21 @@ impl Hidden {
     /// What this one has found counts no longer, and it has read nothing.
     pub(crate) fn forget(&self, sight: &Sight) {
         self.count(sight.forget(), false);
+    }
+
+    /// Rules want replies kept, and a reader has read. Says once if it does not see all: then none are, whatever the
+    /// rules say.
+    pub(crate) fn tell_whether_kept(&self, sight: &Sight, user: &UserName) {
+        let is_blind = sight.found().links.is_none() && !sight.lock().has_failed;
+        if !is_blind || std::mem::replace(&mut self.common.lock().has_told_blind, true) {
+            return;
+        }
+        tracing::warn!(
+            %user,
+            "rules say \"cache\", and this user does not see all views, triggers and foreign keys of the server: it is not \
+             known what a write changes, so no replies are kept by what it sees; GRANT TRIGGER, SHOW VIEW ON *.* to it, \
+             or name a user with these rights as server.accounts_user"
+        );
     }
 
     /// A reader knows of something now, or did so before.
@@ -244,7 +262,7 @@ impl Reading {
     fn is_old(self, now: Instant, since: Since) -> bool {
         let age = now.saturating_duration_since(self.at);
         let rest = self.took * REST;
-        let is_changed = since != self.since && age >= rest.max(SOON);
+        let is_changed = since != self.since && age >= (self.took * REST_CHANGED).max(SOON);
         is_changed || age >= rest.clamp(self.period, PERIOD_MAX)
     }
 }
@@ -330,7 +348,7 @@ mod tests {
         assert!(is_old(reading(5000), 60, &alterations));
         alterations.add();
         assert!(!is_old(reading(1), 0, &alterations) && is_old(reading(1), 1, &alterations));
-        assert!(!is_old(reading(50), 4, &alterations) && is_old(reading(50), 5, &alterations));
+        assert!(!is_old(reading(260), 2, &alterations) && is_old(reading(260), 3, &alterations));
     }
 
     #[test]

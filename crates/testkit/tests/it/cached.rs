@@ -24,6 +24,11 @@ const TABLES: &str = "CREATE TABLE t (id INT PRIMARY KEY, v INT) ENGINE=InnoDB; 
     CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE) ENGINE=InnoDB; \
     INSERT INTO child VALUES (1, 1), (2, 2), (3, 3); \
     CREATE VIEW seen AS SELECT id, v FROM t; \
+    CREATE TABLE part (id INT, v INT, KEY (id)) ENGINE=MyISAM; INSERT INTO part VALUES (1, 1); \
+    CREATE TABLE merged (id INT, v INT, KEY (id)) ENGINE=MERGE UNION=(part) INSERT_METHOD=LAST; \
+    CREATE VIEW seen_merged AS SELECT v FROM merged; \
+    CREATE TABLE past (id INT PRIMARY KEY, v INT) WITH SYSTEM VERSIONING; INSERT INTO past VALUES (1, 1); \
+    CREATE SEQUENCE numbers; \
     CREATE PROCEDURE adds() UPDATE t SET v = v + 1;";
 
 const FUNCTION: &str = "CREATE FUNCTION adding() RETURNS INT MODIFIES SQL DATA BEGIN UPDATE t SET v = v + 1; RETURN 1; END";
@@ -238,6 +243,12 @@ fn what_is_not_to_be_kept_is_not(scene: &mut Scene) {
         "SELECT v FROM t WHERE id = 1 FOR UPDATE",
         "SELECT v FROM t WHERE id = (SELECT 1)",
         "SELECT NOW() FROM t",
+        // What is written may not name them.
+        "SELECT v FROM merged WHERE id = 1",
+        "SELECT m.v FROM t JOIN merged AS m ON m.id = t.id",
+        "SELECT v FROM seen_merged",
+        "SELECT v FROM past FOR SYSTEM_TIME ALL WHERE id = 1",
+        "SELECT next_not_cached_value FROM numbers",
         "SELECT 1",
     ] {
         for reader in &mut scene.readers {
@@ -246,6 +257,38 @@ fn what_is_not_to_be_kept_is_not(scene: &mut Scene) {
     }
     assert_eq!(scene.counted("cache_hits"), before);
     assert!(scene.counted("cache_not.unfit") > 0);
+}
+
+/// A rule that can have no effect says so: in the log, and where it is explained.
+#[test]
+fn rules_that_have_nothing_kept_say_so() {
+    let mut scene = Scene::start("\"60s\"");
+    let server = &scene.server;
+    server.sql("GRANT SELECT, INSERT ON kept.* TO poor@'%' IDENTIFIED BY 'poor'").expect("a user");
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("console.sock");
+    let flifo = Flifo::start(&format!(
+        "workers = 1\n[server]\naddress = \"{}\"\n[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n\
+         [[users]]\nname = \"poor\"\npassword = \"poor\"\n{}",
+        server.socket().display(),
+        rules("\"60s\""),
+    ));
+    let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+    let mut client = connect(&address, "poor", "poor");
+    client.query(READ).expect("rows");
+    let console: Address = socket.to_str().expect("a path").parse().expect("an address");
+    let mut console = Client::builder(console, "admin", "").connect().expect("a console");
+    let explain =
+        |user: &str| format!("EXPLAIN RULES FOR '{READ}' USER '{user}' SCHEMA '{SCHEMA}'");
+    let told = format!("{:?}", console.query(&explain("poor")).expect("rules"));
+    assert!(told.contains("lacks TRIGGER or SHOW VIEW"), "{told}");
+    let (_, log) = flifo.stop();
+    assert_eq!(log.matches("no replies are kept by what it sees").count(), 1, "{log}");
+    scene.warm(READ);
+    let told = format!("{:?}", scene.console.query(&explain(USER)).expect("rules"));
+    assert!(told.contains("its reply is kept"), "{told}");
+    let (_, log) = scene.flifo.stop();
+    assert!(!log.contains("no replies are kept"), "{log}");
 }
 
 #[test]
