@@ -17,6 +17,7 @@ pub mod checks;
 pub mod claims;
 pub mod classes;
 pub mod cluster;
+mod compound;
 pub mod counts;
 pub mod described;
 pub mod descriptors;

@@ -7,6 +7,7 @@
 //! Invariant: a statement of a user that has no right to change anything concerns that user alone ([`is_refusal`]): it
 //! costs no other user its connections.
 
+use crate::compound::CONTROL;
 use crate::kept::Server;
 use crate::marks::Marks;
 use serde::{Deserialize, Serialize};
@@ -302,7 +303,7 @@ impl Reader {
             self.marks.add(Mark::Compound);
             return self.state = State::Other;
         };
-        self.marks.add_if(Mark::Compound, is_one_of(word, &CONTROL));
+        self.marks.add_if(Mark::Compound, is_one_of(word, &CONTROL) || is_one_of(word, &["BEGIN"]));
         self.state = match () {
             () if is_one_of(word, &["GRANT", "REVOKE"]) => {
                 self.marks.add(Mark::CountsRoles);
@@ -388,24 +389,6 @@ impl Reader {
         self.found = Some(Change { whose: Whose::All, is_sole: true });
     }
 }
-
-/// What a compound statement, or a part of one, begins with; a label is a name.
-const CONTROL: [&str; 14] = [
-    "BEGIN",
-    "IF",
-    "CASE",
-    "WHILE",
-    "LOOP",
-    "REPEAT",
-    "FOR",
-    "DECLARE",
-    "ELSE",
-    "ELSEIF",
-    "ELSIF",
-    "WHEN",
-    "END",
-    "EXCEPTION",
-];
 
 /// What is set for sessions to come.
 const GLOBAL: [&str; 3] = ["GLOBAL", "PERSIST", "PERSIST_ONLY"];

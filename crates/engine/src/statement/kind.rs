@@ -5,6 +5,7 @@ use wire::text::Lexed;
 
 use super::part::{Part, parts};
 use super::truth::Truth;
+use crate::compound::CONTROL;
 
 /// What a statement does, roughly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,34 +173,10 @@ fn proper<'a, 'b>(mut tokens: &'b [Token<'a>]) -> Option<&'b [Token<'a>]> {
             let Some(at) = found else { return Some(tokens) };
             tokens = &tokens[at + 1..];
         } else {
-            const CONTROL: &[&str] = &[
-                "IF",
-                "CASE",
-                "WHILE",
-                "LOOP",
-                "REPEAT",
-                "FOR",
-                "DECLARE",
-                "THEN",
-                "ELSE",
-                "ELSEIF",
-                "ELSIF",
-                "WHEN",
-                "END",
-                "UNTIL",
-                "LEAVE",
-                "ITERATE",
-                "OPEN",
-                "FETCH",
-                "CLOSE",
-                "RETURN",
-                "GOTO",
-                "EXCEPTION",
-            ];
             let is_block = is(0, &["BEGIN"]) && tokens.len() > 1 && !is(1, &["WORK"]);
             let is_label = tokens.get(1) == Some(&Token::Symbol(b':'))
                 || !matches!(tokens.first(), None | Some(Token::Word(_)));
-            return (!is_block && !is_label && !is(0, CONTROL)).then_some(tokens);
+            return (!is_block && !is_label && !is(0, &CONTROL)).then_some(tokens);
         }
     }
 }
