@@ -44,7 +44,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
             name: "password",
             form: Form::Secret {
                 allowed: "a text",
-                get: |user| user.password.clone().filter(|it| matches!(it, Password::Plain(_))),
+                get: |user| plain(user.password.as_ref()),
                 set: |user, text| {
                     user.password = Some(Password::Plain(Secret::from(text)));
                     Ok(())
@@ -60,15 +60,14 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
         Row {
             name: "password_hash",
             form: Form::Secret {
-                allowed: "what the server stores: '*' and 40 hexadecimal digits, or '$A$005$' and \
-                          63 characters, or these in hexadecimal",
-                get: |user| user.password.clone().filter(|it| !matches!(it, Password::Plain(_))),
+                allowed: HASH,
+                get: |user| hashed(user.password.as_ref()),
                 set: |user, text| {
                     user.password = Some(hash(text.as_bytes())?);
                     Ok(())
                 },
             },
-            example: Some("\"*0123456789ABCDEF0123456789ABCDEF01234567\""),
+            example: Some(HASH_EXAMPLE),
             doc: "Instead of the password, its hash as mysql.user stores it, which tells the \
                   plugin as well. mysql_native_password: `SELECT PASSWORD('...')` on MariaDB gives \
                   it. caching_sha2_password: `SELECT HEX(authentication_string) FROM mysql.user` \
@@ -100,9 +99,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
             name: "second_password",
             form: Form::Secret {
                 allowed: "a text",
-                get: |user| {
-                    user.second_password.clone().filter(|it| matches!(it, Password::Plain(_)))
-                },
+                get: |user| plain(user.second_password.as_ref()),
                 set: |user, text| {
                     user.second_password = Some(Password::Plain(Secret::from(text)));
                     Ok(())
@@ -119,17 +116,14 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
         Row {
             name: "second_password_hash",
             form: Form::Secret {
-                allowed: "what the server stores: '*' and 40 hexadecimal digits, or '$A$005$' and \
-                          63 characters, or these in hexadecimal",
-                get: |user| {
-                    user.second_password.clone().filter(|it| !matches!(it, Password::Plain(_)))
-                },
+                allowed: HASH,
+                get: |user| hashed(user.second_password.as_ref()),
                 set: |user, text| {
                     user.second_password = Some(hash(text.as_bytes())?);
                     Ok(())
                 },
             },
-            example: Some("\"*0123456789ABCDEF0123456789ABCDEF01234567\""),
+            example: Some(HASH_EXAMPLE),
             doc: "Instead of the second password, its hash: see `password_hash`.",
             elsewhere: &[],
             since: FIRST,
@@ -405,6 +399,21 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
         },
     ],
 };
+
+/// Of options whose value is a hash.
+const HASH: &str = "what the server stores: '*' and 40 hexadecimal digits, or '$A$005$' and 63 \
+                    characters, or these in hexadecimal";
+const HASH_EXAMPLE: &str = "\"*0123456789ABCDEF0123456789ABCDEF01234567\"";
+
+/// A password that is given by itself.
+fn plain(password: Option<&Password>) -> Option<Password> {
+    password.filter(|it| matches!(it, Password::Plain(_))).cloned()
+}
+
+/// One that is given by its hash.
+fn hashed(password: Option<&Password>) -> Option<Password> {
+    password.filter(|it| !matches!(it, Password::Plain(_))).cloned()
+}
 
 /// Reads the hash of either plugin.
 fn hash(text: &[u8]) -> Result<Password, String> {
