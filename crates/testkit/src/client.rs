@@ -10,6 +10,7 @@ use std::time::Duration;
 use backend::login::{self, BackendTls, Greeted, LoginError};
 use backend::tls::{ForBackends, Mode};
 use backend::{Address, Stream, Talk};
+use bench::private_server::PrivateServer;
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 use wire::auth::certificate::{BY_SHA256, Stored};
@@ -258,6 +259,14 @@ struct Opened {
 }
 
 impl Client {
+    /// Logs in as [`PrivateServer::ADMIN`].
+    pub fn admin(server: &PrivateServer) -> Result<Self, Problem> {
+        let address = Address::Unix(server.socket());
+        Self::builder(address, PrivateServer::ADMIN, server.password())
+            .plugin(Plugin::NativePassword)
+            .connect()
+    }
+
     pub fn builder(address: Address, user: &str, password: &str) -> Builder {
         Builder {
             address,

@@ -12,7 +12,6 @@ mod grammar;
 
 use std::fmt::Write;
 
-use backend::Address;
 use bench::private_server::PrivateServer;
 use engine::cache::{Effects as Written, Links, TablePlace};
 use engine::intent::{Intent, Trait};
@@ -24,7 +23,6 @@ use engine::statement::rules::Truth;
 use engine::statement::tables::NamedTables;
 use view::audit::{self, AuditKind};
 use view::digests::normalise;
-use wire::auth::Plugin;
 use wire::charset::Charset;
 use wire::lex::{Dialect, DoubleQuotes};
 use wire::text::{Lexed, Text};
@@ -93,10 +91,7 @@ impl Site {
     pub fn start(seed: u64) -> Self {
         let builder = PrivateServer::builder().in_memory().argument("--userstat=1");
         let server = builder.start().expect("a private server");
-        let address = Address::Unix(server.socket());
-        let client = Client::builder(address, PrivateServer::ADMIN, server.password());
-        let client =
-            client.plugin(Plugin::NativePassword).connect().expect("the administrator logs in");
+        let client = Client::admin(&server).expect("the administrator logs in");
         let mut site =
             Self { _server: server, client, grammar: Grammar::new(seed), mode: Mode::default() };
         site.sql("CREATE DATABASE texts");

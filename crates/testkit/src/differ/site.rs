@@ -9,7 +9,6 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use backend::Address;
 use bench::private_server::PrivateServer;
 use wire::auth::Plugin;
 
@@ -42,13 +41,7 @@ enum Kind {
 impl Kind {
     fn admin(&self) -> Client {
         let client = match self {
-            Self::MariaDb(server) => Client::builder(
-                Address::Unix(server.socket()),
-                PrivateServer::ADMIN,
-                server.password(),
-            )
-            .plugin(Plugin::NativePassword)
-            .connect(),
+            Self::MariaDb(server) => Client::admin(server),
             Self::MySql(server) => server.admin(),
         };
         client.expect("the administrator logs in")

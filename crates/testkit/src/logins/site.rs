@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use backend::Address;
 use backend::login::BackendTls;
 use backend::tls::{ForBackends, Identity, Mode};
 use bench::private_server::PrivateServer;
@@ -106,13 +105,7 @@ impl Site {
             }
         };
         let admin = match &server {
-            Server::MariaDb(server) => Client::builder(
-                Address::Unix(server.socket()),
-                PrivateServer::ADMIN,
-                server.password(),
-            )
-            .plugin(Plugin::NativePassword)
-            .connect(),
+            Server::MariaDb(server) => Client::admin(server),
             Server::MySql(server) => server.admin(),
         };
         let admin = admin.expect("the administrator logs in");
