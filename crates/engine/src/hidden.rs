@@ -12,6 +12,7 @@ use wire::text::{Lexed, Text, Tokens};
 use crate::intent::is_builtin_function;
 use crate::own_id::may_ask;
 use crate::sharing::is_steady;
+use crate::statement::tables::{NamedTable, selected};
 
 /// What kind of object a definition is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +188,20 @@ impl Catalog {
             (before, previous) = (previous, token);
         }
         worst
+    }
+
+    /// Whether a text of nothing but reads, of a session in this schema, reads such an object. A column may have the name
+    /// of one.
+    pub fn is_read(&self, text: Text<'_>, schema: Option<&[u8]>) -> bool {
+        if self.find(text, schema).is_none() {
+            return false;
+        }
+        let own = schema.map_or(Place::Nowhere, Place::In);
+        let is_one = |it: &NamedTable| {
+            let place = it.schema.as_deref().map_or(own, Place::In);
+            self.when(Token::Quoted(&it.table), place).is_some()
+        };
+        selected(text).is_none_or(|tables| tables.iter().any(is_one))
     }
 
     fn when(&self, token: Token<'_>, place: Place<'_>) -> Option<When> {
@@ -566,6 +581,18 @@ mod tests {
             assert_eq!(find(&catalog, &text), Some(When::Named), "{text}");
         }
         assert_eq!(find(&catalog, "SELECT * FROM v_plain JOIN t"), None);
+        for (text, is_read) in [
+            ("SELECT v_clock FROM t WHERE v_calls = 1", false),
+            ("SELECT x FROM t JOIN `v_clock` AS c", true),
+            ("SELECT x FROM b.v_clock JOIN a.t", false),
+            ("SELECT x FROM t, (SELECT 1 FROM a.v_calls) q", true),
+            ("SELECT x FROM \"v_calls\"", true),
+            ("SHOW COLUMNS FROM v_calls", true),
+        ] {
+            let lexed = Lexed::default();
+            let text_of = lexed.text(text.as_bytes(), Dialect::default());
+            assert_eq!(catalog.is_read(text_of, Some(b"a")), is_read, "{text}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::generations::TablePlace;
 use super::links::{LinkedTables, Links, is_call};
 use crate::intent::{Intent, Trait};
 use crate::pin::Pin;
+use crate::statement::tables::selected;
 
 /// What a text writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub enum Effects {
         defines: bool,
     },
 }
+
+/// `ER_PARSE_ERROR`.
+pub const PARSE_ERROR: u16 = 1064;
 
 impl Effects {
     /// Of what cannot be read.
@@ -41,15 +45,55 @@ impl Effects {
     }
 
     /// What a text of this intent writes that is sent by a session in this schema, or in one that is not known. `links`:
-    /// what views, triggers and keys add; `None`: that is not known.
+    /// what views, triggers and keys add; `None`: that is not known. A text that servers read in two ways writes what it
+    /// does in either.
     pub fn of(
         text: Text<'_>,
         intent: &Intent,
         schema: Option<&[u8]>,
         links: Option<&Links>,
     ) -> Self {
+        let one = Self::of_reading(text, intent, schema, links);
+        match text.other() {
+            None => one,
+            Some(other) => one.or(Self::of_reading(other, intent, schema, links)),
+        }
+    }
+
+    /// This, or the other.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Everything { defines: one }, Self::Everything { defines: two }) => {
+                Self::Everything { defines: one || two }
+            }
+            (all @ Self::Everything { .. }, _) | (_, all @ Self::Everything { .. }) => all,
+            (Self::Nothing, some) | (some, Self::Nothing) => some,
+            (Self::Tables(one), Self::Tables(two)) => {
+                let mut places: Vec<_> = one.iter().chain(&*two).copied().collect();
+                places.sort_unstable();
+                places.dedup();
+                Self::Tables(places.into())
+            }
+        }
+    }
+
+    /// Whether a text does nothing at all if the server answers that it cannot parse it ([`PARSE_ERROR`]): it is one
+    /// statement, and runs no other text, of which that might be said when much was done.
+    pub fn is_parsed_first(text: &[u8]) -> bool {
+        let text = text.trim_ascii_end();
+        let text = text.strip_suffix(b";").unwrap_or(text);
+        let has = |word: &[u8]| text.windows(word.len()).any(|it| it.eq_ignore_ascii_case(word));
+        !text.contains(&b';') && !has(b"CALL") && !has(b"EXECUTE")
+    }
+
+    fn of_reading(
+        text: Text<'_>,
+        intent: &Intent,
+        schema: Option<&[u8]>,
+        links: Option<&Links>,
+    ) -> Self {
         let tokens = text.tokens();
-        if tokens.is_cut() || tokens.saw_executable_comment() {
+        if tokens.is_cut() {
             return Self::UNKNOWN;
         }
         let calls = intent.has(Trait::Calls) || links.is_some_and(|it| it.calls_routine(tokens));
@@ -60,8 +104,11 @@ impl Effects {
             None => return Self::Nothing,
             _ => return Self::UNKNOWN,
         };
-        if is_several(tokens) || tokens.into_iter().any(|token| token == Token::Unfinished) {
+        if tokens.into_iter().any(|token| token == Token::Unfinished) {
             return Self::UNKNOWN;
+        }
+        if is_several(tokens) {
+            return several(text, calls, schema, links);
         }
         let is =
             |words: &[&str]| tokens.into_iter().any(|it| words.iter().any(|word| it.is_word(word)));
@@ -91,35 +138,82 @@ impl Effects {
                 return Self::Nothing;
             }
             b"SET" if !is(&["STATEMENT", "PASSWORD"]) => return Self::Nothing,
+            b"CREATE" | b"DROP" if is_of_own_table(tokens) => {
+                let writes =
+                    &*first == b"CREATE" && links.is_none_or(|links| links.names_acting(tokens));
+                return if writes { Self::Everything { defines: false } } else { Self::Nothing };
+            }
             _ => return Self::UNKNOWN,
         };
-        let mut found = Found::new(schema, links);
-        let (mut depth, mut previous) = (0_usize, Token::Symbol(b';'));
-        let mut at = 1;
-        while let Some(token) = tokens.token(at) {
-            at += 1;
-            match token {
-                Token::Symbol(b'(') if matches!(&*first, b"INSERT" | b"REPLACE") => break,
-                Token::Symbol(b'(') => depth += 1,
-                Token::Symbol(b')') => depth = depth.saturating_sub(1),
-                Token::Word(_)
-                    if depth == 0
-                        && previous != Token::Symbol(b'.')
-                        && head.iter().any(|end| token.is_word(end)) =>
-                {
-                    break;
-                }
-                Token::Word(_) if previous != Token::Symbol(b'.') && is_between(token) => {}
-                Token::Word(_) | Token::Quoted(_) => found.name(tokens, at - 1),
-                // A name under `ANSI_QUOTES`; or a literal, which is rare here.
-                Token::String(_) | Token::Number(_) => return Self::Everything { defines: false },
-                _ => {}
-            }
-            previous = token;
-        }
-        found.end()
+        written(tokens, &first, head, schema, links)
     }
 }
+
+/// The tables of a statement that begins with this word, in capitals: those that stand before one of the words of `head`.
+fn written(
+    tokens: Tokens<'_>,
+    first: &[u8],
+    head: &[&str],
+    schema: Option<&[u8]>,
+    links: Option<&Links>,
+) -> Effects {
+    let mut found = Found::new(schema, links);
+    let (mut depth, mut previous) = (0_usize, Token::Symbol(b';'));
+    let mut at = 1;
+    while let Some(token) = tokens.token(at) {
+        at += 1;
+        match token {
+            Token::Symbol(b'(') if matches!(first, b"INSERT" | b"REPLACE") => break,
+            Token::Symbol(b'(') => depth += 1,
+            Token::Symbol(b')') => depth = depth.saturating_sub(1),
+            Token::Word(_)
+                if depth == 0
+                    && previous != Token::Symbol(b'.')
+                    && head.iter().any(|end| token.is_word(end)) =>
+            {
+                break;
+            }
+            Token::Word(_) if previous != Token::Symbol(b'.') && is_between(token) => {}
+            Token::Word(_) | Token::Quoted(_) => found.name(tokens, at - 1),
+            // A name under `ANSI_QUOTES`; or a literal, which is rare here.
+            Token::String(_) | Token::Number(_) => return Effects::Everything { defines: false },
+            _ => {}
+        }
+        previous = token;
+    }
+    found.end()
+}
+
+/// `CREATE` or `DROP TEMPORARY TABLE`, of one that has its rows to itself.
+fn is_of_own_table(tokens: Tokens<'_>) -> bool {
+    const ELSEWHERE: &[&str] = &["CONNECTION", "ENGINE", "LIKE", "TYPE", "UNION"];
+    let is = |at, word| tokens.token(at).is_some_and(|token: Token<'_>| token.is_word(word));
+    let at = if is(1, "OR") && is(2, "REPLACE") { 3 } else { 1 };
+    let begins = is(at, "TEMPORARY") && is(at + 1, "TABLE");
+    let names_engine = |at: usize| is(at, "ENGINE") || is(at, "TYPE");
+    let is_own = |at: usize| {
+        let name = if tokens.token(at + 1) == Some(Token::Symbol(b'=')) { at + 2 } else { at + 1 };
+        OWN_ENGINES.iter().any(|engine| is(name, engine))
+    };
+    begins
+        && (0..tokens.len()).all(|at| match names_engine(at) {
+            true => is_own(at),
+            false => !ELSEWHERE.iter().any(|word| is(at, word)),
+        })
+}
+
+/// Engines whose tables have their rows to themselves.
+pub const OWN_ENGINES: &[&str] = &[
+    "InnoDB",
+    "MyISAM",
+    "Aria",
+    "MEMORY",
+    "ARCHIVE",
+    "BLACKHOLE",
+    "ROCKSDB",
+    "TokuDB",
+    "Columnstore",
+];
 
 /// Words between tables, which are no names unless they stand behind a dot or in back-ticks.
 fn is_between(token: Token<'_>) -> bool {
@@ -272,12 +366,43 @@ fn unquoted(quoted: &[u8]) -> SmallVec<[u8; 64]> {
     quoted.iter().filter(keep).copied().collect()
 }
 
+/// What several statements write together: nothing, if each can but read; else anything.
+fn several(text: Text<'_>, calls: bool, schema: Option<&[u8]>, links: Option<&Links>) -> Effects {
+    const READS: &[&str] = &[
+        "SELECT", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "HELP", "COMMIT", "ROLLBACK",
+        "START", "USE", "SET",
+    ];
+    const WRITES: &[&str] = &["INSERT", "REPLACE", "UPDATE", "DELETE", "TRUNCATE"];
+    const MORE: &[&str] = &["STATEMENT", "PASSWORD", "NEXTVAL", "SETVAL", "NEXT", "LASTVAL"];
+    let tokens = text.tokens();
+    let is = |token: Token<'_>, words: &[&str]| words.iter().any(|word| token.is_word(word));
+    let (mut only_read, mut may_define, mut begins) = (true, false, true);
+    for token in tokens {
+        if token == Token::Symbol(b';') {
+            begins = true;
+        } else if begins {
+            only_read &= is(token, READS);
+            may_define |= !is(token, READS) && !is(token, WRITES);
+            begins = false;
+        }
+        only_read &= !is(token, MORE);
+        // `SET STATEMENT … FOR CREATE …`.
+        may_define |= token.is_word("STATEMENT");
+    }
+    if only_read && !calls && !links.is_some_and(|links| reads_may_write(text, schema, links)) {
+        return Effects::Nothing;
+    }
+    Effects::Everything { defines: may_define }
+}
+
 /// Whether what only reads may read a view that may do anything. A column may have the name of such a view.
 fn reads_may_write(text: Text<'_>, schema: Option<&[u8]>, links: &Links) -> bool {
-    let is_plain =
-        || text.tokens().into_iter().filter(|token| token.is_word("SELECT")).count() == 1;
-    links.reads_may_write(text.tokens())
-        && !(is_plain() && places_read(text, schema, links).is_some())
+    if !links.names_acting(text.tokens()) {
+        return false;
+    }
+    selected(text).is_none_or(|tables| {
+        tables.iter().any(|it| links.may_act(it.schema.as_deref().or(schema), &it.table))
+    })
 }
 
 /// The places that a plain read depends on, of a session in this schema: `None` if they cannot be told.
@@ -444,8 +569,14 @@ mod tests {
             ("SELECT t.acts FROM b.t AS t JOIN u ON u.acts = t.id", false),
             ("SELECT 1 FROM acts", true),
             ("SELECT x FROM t JOIN on_acts", true),
-            ("SELECT x FROM t WHERE x IN (SELECT acts FROM u)", true),
-            ("SELECT acts FROM far", true),
+            ("SELECT x FROM t WHERE x IN (SELECT acts FROM u)", false),
+            ("SELECT x FROM t WHERE x IN (SELECT 1 FROM u, acts)", true),
+            ("WITH q AS (SELECT acts FROM t) SELECT * FROM q", false),
+            ("WITH q AS (SELECT 1 FROM on_acts) SELECT * FROM q", true),
+            ("SELECT 1 FROM b.acts", false),
+            ("TABLE acts", true),
+            ("SELECT 1; SELECT 1 FROM acts", true),
+            ("SELECT acts FROM far", false),
             ("SELECT x FROM far", false),
         ] {
             let effects = read(text, Some(b"a"), Some(&links));
@@ -455,8 +586,8 @@ mod tests {
 
     #[test]
     fn rows_that_are_elsewhere_are_neither_kept_nor_written_alone() {
-        let lexed = Lexed::default();
         let places = |text: &str| {
+            let lexed = Lexed::default();
             places_read(lexed.text(text.as_bytes(), Dialect::default()), Some(b"a"), &links())
         };
         assert!(places("SELECT n FROM t").is_some());
@@ -497,6 +628,9 @@ mod tests {
             ("INSERT INTO fires VALUES (1)", "fires log"),
             ("DELETE FROM parent WHERE id = 1", "parent child fires log"),
             ("INSERT INTO t VALUES (1);", "t"),
+            ("INSERT /*! INTO u */ VALUES (1)", "u"),
+            ("INSERT INTO t /*!50701 VALUES (1) */ SELECT 1", "t"),
+            ("UPDATE t /*!100100 JOIN u */ SET n = 1", "t u"),
             ("CALL adds()", "t fires log"),
             ("call `a`.Adds (1, 'x', @y, NOW(), ?);", "t fires log"),
             ("CALL adds", "t fires log"),
@@ -546,7 +680,12 @@ mod tests {
             "EXECUTE s",
             "EXECUTE IMMEDIATE 'DELETE FROM t'",
             "CREATE TABLE t (a INT)",
-            "CREATE TEMPORARY TABLE t (a INT)",
+            "CREATE TEMPORARY TABLE x ENGINE=MERGE UNION=(t)",
+            "CREATE TEMPORARY TABLE x (a INT) ENGINE MRG_MyISAM",
+            "CREATE TEMPORARY TABLE x LIKE merged",
+            "CREATE TEMPORARY TABLE x SELECT * FROM calls",
+            "CREATE TEMPORARY TABLE x SELECT f(1)",
+            "CREATE TEMPORARY SEQUENCE x",
             "CREATE VIEW x AS SELECT 1",
             "ALTER TABLE t ADD b INT",
             "RENAME TABLE t TO u",
@@ -558,7 +697,12 @@ mod tests {
             "EXPLAIN ANALYZE UPDATE t SET n = 1",
             "BEGIN NOT ATOMIC DELETE FROM t; END",
             "WITH x AS (SELECT 1) DELETE FROM t",
-            "INSERT /*! INTO u */ VALUES (1)",
+            "INSERT /*!50701 INTO u */ VALUES (1)",
+            "SELECT 1; SELECT f(1)",
+            "SELECT 1; SELECT * FROM calls",
+            "SELECT /*! f */ (1)",
+            "SELECT * FROM /*!100100 calls */ t",
+            "/*!50701 DELETE FROM t -- */ SELECT 1",
             "UPDATE \"t\" SET n = 1",
             "UPDATE t, \"u\" SET n = 1",
             "INSERT INTO \"t\" VALUES (1)",
@@ -577,10 +721,40 @@ mod tests {
         {
             assert_eq!(of(text), Effects::UNKNOWN, "{text}");
         }
+        for text in [
+            "INSERT INTO t VALUES (1); DELETE FROM u; SELECT 1",
+            "SELECT 1; UPDATE t SET n = 1",
+            "INSERT INTO t VALUES (f(1)); SELECT 1",
+        ] {
+            assert_eq!(of(text), Effects::Everything { defines: false }, "{text}");
+        }
+        for text in [
+            "SELECT 1; DROP VIEW v",
+            "SELECT 1; SET STATEMENT max_statement_time = 1 FOR CREATE VIEW x AS SELECT 1",
+            "BEGIN NOT ATOMIC DROP VIEW v; END",
+            "SELECT 1; CALL adds()",
+        ] {
+            assert_eq!(of(text), Effects::UNKNOWN, "{text}");
+        }
         let unknown = |text: &str| read(text, Some(b"a"), None);
         assert_eq!(unknown("CALL adds()"), Effects::UNKNOWN);
         assert_eq!(unknown("DELETE FROM t"), Effects::Everything { defines: false });
         assert_eq!(unknown("SELECT 1"), Effects::Nothing);
+    }
+
+    #[test]
+    fn what_runs_other_texts_may_have_done_much_before_one_is_not_parsed() {
+        for (text, is_first) in [
+            ("SELECT", true),
+            ("FROBNICATE t;\n", true),
+            ("CREATE x y", true),
+            ("UPDATE t SET n = 1; FROBNICATE", false),
+            ("BEGIN NOT ATOMIC DELETE FROM t; END", false),
+            ("Call p", false),
+            ("SET STATEMENT a=1 FOR execute s", false),
+        ] {
+            assert_eq!(Effects::is_parsed_first(text.as_bytes()), is_first, "{text}");
+        }
     }
 
     #[test]
@@ -601,6 +775,15 @@ mod tests {
             "EXPLAIN UPDATE t SET n = 1",
             "",
             "/* nothing */",
+            "SELECT /*! 1 */",
+            "SELECT /*!50701 STRAIGHT_JOIN */ id FROM t",
+            "/*!40101 SET NAMES utf8 */",
+            "SELECT 1; SELECT 2",
+            "SELECT id FROM t; SHOW WARNINGS;",
+            "SET NAMES utf8mb4; USE a; COMMIT",
+            "CREATE TEMPORARY TABLE x (a INT)",
+            "CREATE OR REPLACE TEMPORARY TABLE x ENGINE = InnoDB SELECT * FROM t",
+            "DROP TEMPORARY TABLE IF EXISTS x",
         ] {
             assert_eq!(of(text), Effects::Nothing, "{text}");
         }

@@ -138,7 +138,7 @@ impl Written {
         let mut places: SmallVec<[TablePlace; 4]> = places.into();
         places.sort_unstable();
         places.dedup();
-        places.iter().for_each(|place| of.raise(*place, GENERATION + 1));
+        places.iter().for_each(|place| of.raise(*place, 1));
         Self { of: Arc::clone(of), places }
     }
 
@@ -150,6 +150,11 @@ impl Written {
     /// Whether it is of all tables.
     pub fn is_of_everything(&self) -> bool {
         self.places.contains(&TablePlace::EVERYTHING)
+    }
+
+    /// It has written nothing: what was seen before it is as it was.
+    pub fn nothing(&mut self) {
+        self.places.drain(..).for_each(|place| self.of.raise(place, 1_u64.wrapping_neg()));
     }
 
     /// Both end together from now on.

@@ -1,7 +1,8 @@
 //! What stands behind a table: the tables of a view, what triggers write, which rows foreign keys take along.
 //!
 //! Read off definitions, rather with a table too many than one too few. What cannot be read, or calls a routine, is taken
-//! to write anything; what has its rows elsewhere, to read and write anything. Invariant: what is behind a table holds all that is behind what is behind it.
+//! to write anything; what has its rows elsewhere, to read and write anything. Invariant: what is behind a table holds all
+//! that is behind what is behind it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -164,8 +165,16 @@ impl Links {
             })
     }
 
-    /// Whether a text names a view that may do anything.
-    pub fn reads_may_write(&self, tokens: Tokens<'_>) -> bool {
+    /// Whether a view may do anything when it is read; `None`: of any schema.
+    pub fn may_act(&self, schema: Option<&[u8]>, view: &[u8]) -> bool {
+        let of_name = self.names.get(&*view.to_ascii_lowercase()).into_iter().flatten();
+        let fits = |own: &[u8]| schema.is_none_or(|schema| own.eq_ignore_ascii_case(schema));
+        self.has_odd && (is_odd(view) || schema.is_some_and(is_odd))
+            || of_name.into_iter().any(|(own, link)| link.acts && fits(own))
+    }
+
+    /// Whether a text has the name of a view in it that may do anything.
+    pub fn names_acting(&self, tokens: Tokens<'_>) -> bool {
         !self.names.is_empty()
             && tokens.into_iter().filter_map(name).any(|name| {
                 let of_name = self.names.get(&*name.to_ascii_lowercase()).into_iter().flatten();

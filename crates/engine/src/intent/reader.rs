@@ -198,7 +198,6 @@ impl<'a> Reader<'a> {
         }
         self.found.digest = self.digester.digest();
         let is_plain = self.statements == 1 && !self.tokens.saw_executable_comment();
-        self.found.traits.add_if(Trait::Alters, self.tokens.saw_executable_comment());
         if !is_plain {
             for sole in [Trait::Begin, Trait::End, Trait::Releases] {
                 self.found.traits.remove(sole);

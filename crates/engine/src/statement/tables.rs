@@ -5,7 +5,7 @@
 //! Invariant: bounded work and memory; where a statement nests too deeply, the answer says that it is not complete.
 
 use wire::lex::Token;
-use wire::text::Lexed;
+use wire::text::{Lexed, Text};
 
 use super::kind::run_text;
 use super::part::{Part, parts};
@@ -61,6 +61,26 @@ enum Lead {
     End,
     /// Nowhere, nor do so many words behind it.
     Skip(usize),
+}
+
+/// The tables that the statements of a text name, each of which is a `SELECT`. `None`: one is none, or there may be more.
+pub fn selected(text: Text<'_>) -> Option<Vec<NamedTable>> {
+    // What begins with a digit may be a name.
+    let is_odd =
+        |token: Token<'_>| matches!(token, Token::Number(it) if !it.iter().all(u8::is_ascii_digit));
+    if text.tokens().into_iter().any(is_odd) {
+        return None;
+    }
+    let mut tables = Vec::new();
+    for part in parts(text)? {
+        let is_select = part.token(0)?.is_word("SELECT") || part.token(0)?.is_word("WITH");
+        let named = NamedTables::of(&part);
+        if !is_select || named.is_cut {
+            return None;
+        }
+        tables.extend(named.tables);
+    }
+    Some(tables)
 }
 
 impl NamedTables {

@@ -1,6 +1,7 @@
 //! Replies that are kept, as they are seen from outside; and how they are ended by hand.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use engine::account::name::UserName;
@@ -58,14 +59,45 @@ pub(super) fn cache(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
     }
 }
 
-/// Why the reply to such a statement is not kept under any rule, as far as its text and its session tell. What else may
-/// be in the way, metrics count (`flifo_cache_not_total`).
+/// What is known of the definitions behind a user's statements.
+#[derive(Clone, Default)]
+pub(super) struct KnownLinks {
+    /// Why no reply of this user's is kept, whatever it asks.
+    why_none: Option<&'static str>,
+    links: Option<Arc<Links>>,
+}
+
+/// The same, as far as they were read.
+pub(super) fn known_links(outside: &Outside, user: &str) -> KnownLinks {
+    let shared = &outside.shared;
+    let Some(user) = shared.users.get(&UserName::of_account(user)) else {
+        return KnownLinks::default();
+    };
+    let common = shared.hidden.is_common_whole.load(Relaxed).then(|| shared.hidden.common.found());
+    let own = user.sight.all().into_iter().filter(|it| it.lock().last.is_some());
+    let own = own.map(|it| it.found());
+    let mut all = common.into_iter().chain(own).peekable();
+    let is_read = all.peek().is_some();
+    let links = all.find_map(|found| found.links.clone());
+    let why_none = (is_read && links.is_none()).then_some(
+        "the server's views, triggers and foreign keys are not known: server.accounts_user, or the user itself, lacks \
+         TRIGGER or SHOW VIEW on *.*",
+    );
+    KnownLinks { why_none, links }
+}
+
+/// Why the reply to such a statement is not kept under any rule, as far as its text, its session and definitions tell. What
+/// else may be in the way, metrics count (`flifo_cache_not_total`).
 pub(super) fn unfit(
     text: Text<'_>,
     intent: &Intent,
     schema: Option<&[u8]>,
     in_transaction: bool,
+    known: &KnownLinks,
 ) -> Option<&'static str> {
+    if known.why_none.is_some() {
+        return known.why_none;
+    }
     if in_transaction {
         return Some("in a transaction");
     }
@@ -75,21 +107,13 @@ pub(super) fn unfit(
     if !is_steady(text) {
         return Some("it may return something else to another client or a moment later");
     }
-    let places = places_read(text, schema, &Links::default());
-    places.is_none().then_some("its tables cannot be told")
-}
-
-/// Why no reply of this user's is kept, whatever it asks, as far as definitions were read.
-pub(super) fn unknown(outside: &Outside, user: &str) -> Option<&'static str> {
-    let shared = &outside.shared;
-    let user = shared.users.get(&UserName::of_account(user))?;
-    let common = (shared.hidden.is_common_whole.load(Relaxed))
-        .then(|| shared.hidden.common.found().links.is_some());
-    let own: Vec<_> = user.sight.all().iter().map(|it| it.found().links.is_some()).collect();
-    let mut all = common.into_iter().chain(own).peekable();
-    (all.peek().is_some() && all.all(|is_known| !is_known)).then_some(
-        "the server's views, triggers and foreign keys are not known: server.accounts_user, or the user itself, lacks \
-         TRIGGER or SHOW VIEW on *.*",
+    if places_read(text, schema, &Links::default()).is_none() {
+        return Some("its tables cannot be told");
+    }
+    let is_elsewhere = |links: &Arc<Links>| places_read(text, schema, links).is_none();
+    known.links.as_ref().is_some_and(is_elsewhere).then_some(
+        "what it reads changes by writes that need not name it: its rows are another table's or server's, or those of a view \
+         that calls something",
     )
 }
 
@@ -134,7 +158,8 @@ mod tests {
         let told = |text: &str, in_transaction| {
             let lexed = Lexed::default();
             let text = lexed.text(text.as_bytes(), Dialect::default());
-            unfit(text, &Intent::read(text), Some(b"shop"), in_transaction)
+            let known = KnownLinks::default();
+            unfit(text, &Intent::read(text), Some(b"shop"), in_transaction, &known)
         };
         assert_eq!(told("SELECT a FROM t WHERE b = 1", false), None);
         let changes = Some("it may return something else to another client or a moment later");

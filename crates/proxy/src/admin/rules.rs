@@ -16,7 +16,7 @@ use wire::lex::Dialect;
 use wire::text::{Lexed, Text};
 
 use super::Outside;
-use super::cached;
+use super::cached::{self, KnownLinks};
 use super::survey::Surveyed;
 use crate::config::Plan;
 use crate::dispatch::ruled::hits::week_minutes_at;
@@ -136,7 +136,8 @@ const EXPLAINED: &[Column] =
 /// What a statement is to each rule.
 pub(super) fn explain(outside: &Outside, asked: &RulesAsked) -> Result<Table, String> {
     let mut table = Table::new(EXPLAINED);
-    let told = explained(&outside.shared.rules(), asked, cached::unknown(outside, &asked.user))?;
+    let told =
+        explained(&outside.shared.rules(), asked, &cached::known_links(outside, &asked.user))?;
     for (at, statement) in told.into_iter().enumerate() {
         for told in statement.rules {
             table.add([
@@ -174,14 +175,13 @@ pub struct ExplainedRule {
 
 /// What a statement would be to the rules of a plan that is not in force.
 pub fn explain_by(plan: &Plan, asked: &RulesAsked) -> Result<Vec<ExplainedStatement>, String> {
-    explained(&Rules::new(&plan.rules, None, Instant::now())?, asked, None)
+    explained(&Rules::new(&plan.rules, None, Instant::now())?, asked, &KnownLinks::default())
 }
 
-/// `unkept`: why no reply of this user's is kept, whatever it asks.
 fn explained(
     rules: &Rules,
     asked: &RulesAsked,
-    unkept: Option<&'static str>,
+    known: &KnownLinks,
 ) -> Result<Vec<ExplainedStatement>, String> {
     let address = asked
         .address
@@ -234,7 +234,7 @@ fn explained(
                     rule: ready.rule.name.clone(),
                     is_hit: why.is_hit(),
                     why: match why.is_hit() {
-                        true => [vec![why.text()], consequences(ready, text, asked, unkept)]
+                        true => [vec![why.text()], consequences(ready, text, asked, known)]
                             .concat()
                             .join(": "),
                         false => why.text(),
@@ -254,7 +254,7 @@ fn consequences(
     ready: &ReadyRule,
     text: Text<'_>,
     asked: &RulesAsked,
-    unkept: Option<&'static str>,
+    known: &KnownLinks,
 ) -> Vec<String> {
     let mut told = Vec::new();
     let acts = &ready.rule.acts;
@@ -267,8 +267,8 @@ fn consequences(
     let intent = Intent::read(text);
     if acts.cache.is_some() {
         let schema = asked.schema.as_deref().map(str::as_bytes);
-        let unfit = cached::unfit(text, &intent, schema, asked.in_transaction);
-        told.push(match unkept.or(unfit) {
+        let unfit = cached::unfit(text, &intent, schema, asked.in_transaction, known);
+        told.push(match unfit {
             None => "its reply is kept".to_owned(),
             Some(why) => format!("its reply is not kept, {why}"),
         });

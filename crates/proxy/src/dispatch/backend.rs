@@ -22,7 +22,7 @@ use wire::frame::{self, HEADER, PAYLOAD_MAX, put_packet_with};
 use wire::{Capabilities, statement};
 
 use crate::cluster::servers::ServerId;
-use crate::dispatch::cached::writes::Writes;
+use crate::dispatch::cached::writes::BackendWrites;
 use crate::dispatch::client::Client;
 use crate::dispatch::in_flight::{self, InFlight};
 use crate::dispatch::states::{BackendState, ClientState, Counted};
@@ -78,8 +78,7 @@ pub(crate) struct Backend {
     pub(crate) ahead: RefCell<Vec<u8>>,
     /// The unfinished packet at the end of what was read.
     pub(crate) unread: RefCell<Vec<u8>>,
-    /// What the transaction that is open has written.
-    pub(crate) written: RefCell<Option<Box<Writes>>>,
+    pub(crate) written: BackendWrites,
     /// Bytes that were sent since that was counted.
     pub(crate) sent: Cell<u64>,
     /// Bytes that the socket has not taken yet.
@@ -195,7 +194,7 @@ impl Backend {
             capture: RefCell::default(),
             ahead: RefCell::default(),
             unread: RefCell::default(),
-            written: RefCell::default(),
+            written: BackendWrites::default(),
             sent: Cell::new(0),
             outbox: Outbox::default(),
             life: Cell::default(),

@@ -69,7 +69,7 @@ pub(crate) fn may_vary(
     schema: Option<&[u8]>,
 ) -> bool {
     let found = found_for(worker, client, command, schema);
-    !found.knows_views || found.varying.find(text, schema).is_some()
+    !found.knows_views || found.varying.is_read(text, schema)
 }
 
 /// What the reader for this client has found in the cluster that a command goes to.

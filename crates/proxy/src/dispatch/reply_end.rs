@@ -55,6 +55,9 @@ pub(crate) fn finish(
         let leaves = flight.failed || flight.warnings > 0;
         worker.pace.borrow_mut().learn(digest, if leaves { Duration::MAX } else { took });
     }
+    if let (Some(command), Some(error)) = (&flight.command, flight.error()) {
+        written::see_failure(command, error.code);
+    }
     if let Some(command) = &flight.command
         && command.facts.alters
         && !written::defined_nothing(worker, command)

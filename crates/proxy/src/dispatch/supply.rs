@@ -251,9 +251,7 @@ pub(crate) fn return_to_pool(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backe
     if backend.taint.get() != Taint::Clean {
         return session_reset::begin(worker, backend);
     }
-    if backend.written.borrow().is_some() {
-        written::release(worker, backend);
-    }
+    written::give_back(worker, backend);
     let (now, local) = (crate::worker::clock::now(), worker.at(backend.server));
     let age = || now - backend.opened;
     let is_aged = || {

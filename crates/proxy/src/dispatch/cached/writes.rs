@@ -1,7 +1,19 @@
 //! The writes that a statement or a transaction has under way.
 
+use std::cell::{Cell, RefCell};
+
 use engine::cache::Written;
 use engine::schemas::Since;
+
+/// The writes of a backend's client.
+#[derive(Debug, Default)]
+pub(crate) struct BackendWrites {
+    /// What the transaction that is open has written.
+    pub(crate) open: RefCell<Option<Box<Writes>>>,
+    /// It has done what may have made a temporary table whose rows are other tables': these are written under any name
+    /// then.
+    pub(crate) may_write_more: Cell<bool>,
+}
 
 /// The writes of a statement, or of all statements of a transaction.
 #[derive(Debug)]
@@ -11,6 +23,8 @@ pub(crate) struct Writes {
     pub(crate) defines: bool,
     /// What it writes was told by the definitions of then.
     pub(crate) since: Since,
+    /// It is nothing if the server could not parse the text.
+    pub(crate) is_parsed_first: bool,
 }
 
 impl Writes {
@@ -20,6 +34,12 @@ impl Writes {
         if self.since != now {
             self.written.everything();
         }
+    }
+
+    /// It is known to have done nothing.
+    pub(crate) fn nothing(&mut self) {
+        self.defines = false;
+        self.written.nothing();
     }
 
     /// Both end together from now on. `other` began later.

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
+use engine::cache::effects::PARSE_ERROR;
 use engine::cache::{Effects, NotedEffects, Written};
 use engine::intent::Intent;
 use engine::session::Session;
@@ -65,11 +66,17 @@ pub(crate) fn begin(
     }
     let members = worker.shared.cluster.of(backend.server);
     let since = worker.shared.alterations.now();
-    let effects = effects(worker, client, members, command, packet);
-    if effects != Effects::Nothing {
+    let mut effects = effects(worker, client, members, command, packet);
+    if backend.written.may_write_more.get() && matches!(effects, Effects::Tables(_)) {
+        effects = Effects::Everything { defines: false };
+    }
+    if effects != Effects::Nothing || command.facts.alters {
         let defines = effects == Effects::UNKNOWN;
         let written = Written::begin(&members.generations, effects.places());
-        let writes = Writes { written, defines, since };
+        let is_parsed_first = matches!(effects, Effects::Everything { .. })
+            && !client.input.is_part()
+            && text_of(client, packet).is_some_and(Effects::is_parsed_first);
+        let writes = Writes { written, defines, since, is_parsed_first };
         command.rare().written.set(Some(Box::new(writes)));
     }
 }
@@ -93,7 +100,7 @@ fn effects(
             Effects::UNKNOWN
         }
         Some(Opcode::Query) => {
-            let text = query_text_at(payload, client.capabilities).and_then(|at| payload.get(at..));
+            let text = text_of(client, packet);
             let schema = session.schema.as_deref().filter(|_| client.is_pooled());
             match text {
                 Some(text) => writes.text(lexed.text(text, session.dialect()), schema),
@@ -126,6 +133,15 @@ fn effects(
         ) => Effects::Nothing,
         _ => Effects::UNKNOWN,
     }
+}
+
+/// The text that a packet has the server run at once.
+fn text_of<'p>(client: &Client, packet: &'p [u8]) -> Option<&'p [u8]> {
+    let payload = packet.get(HEADER..)?;
+    let opcode = payload.first().copied().and_then(Opcode::decode);
+    let at =
+        query_text_at(payload, client.capabilities).filter(|_| opcode == Some(Opcode::Query))?;
+    payload.get(at..)
 }
 
 /// Whose statements they are, and where.
@@ -207,18 +223,33 @@ fn may_read(text: Text<'_>) -> bool {
 /// writes end with that.
 pub(crate) fn end(worker: &Worker, client: &Client, backend: &Backend, command: &Command) {
     let own = command.rare.as_ref().and_then(|rare| rare.written.take());
-    if own.is_none() && !backend.written.borrow().is_some() {
+    if own.is_none() && backend.written.open.borrow().is_none() {
         return;
     }
     let now = worker.shared.alterations.now();
     if own.as_ref().is_some_and(|own| own.defines) {
         worker.shared.alterations.add();
     }
+    if own.as_ref().is_some_and(|own| own.written.is_of_everything()) {
+        backend.written.may_write_more.set(true);
+    }
     if client.session.borrow().in_transaction() {
         return own.into_iter().for_each(|own| hold_on(backend, *own));
     }
     own.into_iter().for_each(|own| own.end(now));
     release(worker, backend);
+}
+
+/// A command has failed. If the server could not even parse it, it has done nothing.
+pub(crate) fn see_failure(command: &Command, error: u16) {
+    let Some(rare) = &command.rare else { return };
+    let mut writes = rare.written.take();
+    if let Some(writes) = writes.as_mut().filter(|writes| writes.is_parsed_first)
+        && error == PARSE_ERROR
+    {
+        writes.nothing();
+    }
+    rare.written.set(writes);
 }
 
 /// Whether what a command has written is known, and it has surely defined nothing, whatever its first word lets fear.
@@ -232,7 +263,7 @@ pub(crate) fn defined_nothing(worker: &Worker, command: &Command) -> bool {
 }
 
 fn hold_on(backend: &Backend, writes: Writes) {
-    let mut held = backend.written.borrow_mut();
+    let mut held = backend.written.open.borrow_mut();
     match &mut *held {
         Some(held) => held.join(writes),
         None => *held = Some(Box::new(writes)),
@@ -241,9 +272,17 @@ fn hold_on(backend: &Backend, writes: Writes) {
 
 /// The backend is free of its client, whose transaction has ended in whatever way.
 pub(crate) fn release(worker: &Worker, backend: &Backend) {
-    if let Some(writes) = backend.written.take() {
+    if let Some(writes) = backend.written.open.take() {
         writes.end(worker.shared.alterations.now());
     }
+}
+
+/// It goes back to the pool, with nothing of its client on it.
+pub(crate) fn give_back(worker: &Worker, backend: &Backend) {
+    if backend.written.open.borrow().is_some() {
+        release(worker, backend);
+    }
+    backend.written.may_write_more.set(false);
 }
 
 /// A client has come from the Flifo before, with its backend: what it has written there, that Flifo knew.
@@ -294,7 +333,7 @@ fn hold_all(worker: &Worker, backend: &Backend) {
     let generations = &worker.shared.cluster.of(backend.server).generations;
     let written = Written::begin(generations, Effects::UNKNOWN.places());
     let since = worker.shared.alterations.now();
-    hold_on(backend, Writes { written, defines: true, since });
+    hold_on(backend, Writes { written, defines: true, since, is_parsed_first: false });
 }
 
 /// A connection is gone, with what was in flight on it. The server may still be at work for it.
@@ -307,7 +346,7 @@ pub(crate) fn lose<'f>(
         // The server has ended it, and may be another one when it is back.
         worker.shared.cluster.of(backend.server).generations.everything();
     }
-    let (mut runs, mut all) = (false, backend.written.take());
+    let (mut runs, mut all) = (false, backend.written.open.take());
     for flight in flights {
         runs |= flight.purpose.is_clients();
         let rare = flight.command.as_mut().and_then(|command| command.rare.as_mut());

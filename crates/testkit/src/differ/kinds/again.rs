@@ -62,6 +62,9 @@ pub(in crate::differ) const TABLES: &[&str] = &[
     "CREATE PROCEDURE dkept.calls(n INT) BEGIN START TRANSACTION; CALL dkept.adds(n); COMMIT; END",
     "CREATE FUNCTION dkept.adding(n INT) RETURNS INT MODIFIES SQL DATA BEGIN \
      UPDATE dkept.f SET v = v + n WHERE id = 1; RETURN n; END",
+    "CREATE VIEW dkept.acts AS SELECT dkept.adding(1) AS did",
+    "CREATE TABLE dkept.kinds (id INT PRIMARY KEY, acts INT, did INT) ENGINE=InnoDB",
+    "INSERT INTO dkept.kinds VALUES (1, 1, 1)",
 ];
 
 /// What clients ask.
@@ -77,6 +80,7 @@ pub(in crate::differ) const ASKED: &[&str] = &[
     "SELECT id, v FROM merged ORDER BY id",
     "SELECT s FROM v_merged",
     "SELECT v FROM part1 WHERE id = 1",
+    "SELECT acts FROM kinds WHERE acts = 1",
     "SELECT t.id, sums.v FROM t JOIN sums ON sums.id = t.id ORDER BY t.id",
     "SELECT t.id, m.v FROM t LEFT JOIN m ON m.id = t.id ORDER BY t.id",
     "SELECT * FROM v ORDER BY id",
@@ -184,6 +188,8 @@ pub(in crate::differ) const ALONE: &[&str] = &[
     "UPDATE s1 SET v = v + 1",
     "UPDATE v_g SET v = v + {n} WHERE id = 1",
     "INSERT INTO g VALUES (1, 1)",
+    "CREATE TEMPORARY TABLE own_merged (id INT, v BIGINT, KEY (id)) ENGINE=MERGE UNION=(part1) ;; \
+     UPDATE own_merged SET v = v + {n} ;; SELECT v FROM own_merged ;; :reset ;; USE dkept",
 ];
 
 /// What it does now and then, while no other client asks: definitions, and what cannot be read.
@@ -210,6 +216,10 @@ pub(in crate::differ) const DEFINED: &[&str] = &[
     "CREATE TEMPORARY TABLE t (id INT, a INT, b VARCHAR(20)) ;; {ask} ;; UPDATE t SET a = 5 ;; {ask} ;; \
      DROP TEMPORARY TABLE t ;; {ask}",
     "/*!50000 UPDATE sums SET v = v + {n} WHERE id = 1 */",
+    "SELECT did FROM acts",
+    "SELECT a FROM t WHERE a IN (SELECT did FROM acts)",
+    "UPDATE /*!100100 sums */ SET v = v + {n} WHERE id = 1",
+    "SELECT /*!100100 adding */ ({n})",
     "ALTER TABLE child DROP FOREIGN KEY child_ibfk_1 ;; DELETE FROM parent WHERE id = {1|2|3} ;; {ask}",
 ];
 
@@ -221,6 +231,12 @@ pub(in crate::differ) const QUIET: &[&str] = &[
      :reset ;; USE dkept",
     "SET autocommit = 0 ;; UPDATE sums SET v = v + 1000 WHERE id = 2 ;; {ask} ;; ROLLBACK ;; SET autocommit = 1",
     "UPDATE t SET b = b",
+    "SELECT /*! 1 */ ;; {ask}",
+    "SELECT /*!50701 STRAIGHT_JOIN */ COUNT(*) FROM warm ;; {ask}",
+    "FROBNICATE {w} ;; {ask}",
+    "SELECT 'never ends ;; {ask}",
+    "DROP VIEW v v_g ;; {ask}",
+    "SELECT did FROM kinds WHERE id = 1 ;; {ask}",
     "UPDATE own SET v = v + {n} WHERE id = {own} ;; SELECT v FROM own WHERE id = {own}",
     "UPDATE own SET v = v + {n} WHERE id = {own} ;; SELECT v FROM own WHERE id = {own} ;; \
      SELECT v FROM own WHERE id = {own}",
