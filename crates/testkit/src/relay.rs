@@ -21,6 +21,8 @@ pub struct Relay {
 struct State {
     is_silent: AtomicBool,
     is_over: AtomicBool,
+    /// What breaks the connection on which it is sent next.
+    fatal: Mutex<Option<Vec<u8>>>,
     /// Connections that have ended, counted for each direction.
     ended: AtomicUsize,
     streams: Mutex<Vec<TcpStream>>,
@@ -79,6 +81,22 @@ impl Relay {
         }
     }
 
+    /// Breaks the next connection on which these bytes are sent in one piece, and passes them on nowhere.
+    ///
+    /// # Panics
+    /// If another thread has panicked.
+    pub fn break_at(&self, bytes: &[u8]) {
+        *self.state.fatal.lock().expect("nobody panics") = Some(bytes.to_vec());
+    }
+
+    /// Whether that has happened.
+    ///
+    /// # Panics
+    /// If another thread has panicked.
+    pub fn has_broken(&self) -> bool {
+        self.state.fatal.lock().expect("nobody panics").is_none()
+    }
+
     /// How many connections have ended.
     pub fn ended(&self) -> usize {
         self.state.ended.load(Relaxed) / 2
@@ -124,6 +142,12 @@ impl State {
         }
     }
 
+    fn is_fatal(&self, bytes: &[u8]) -> bool {
+        let mut fatal = self.fatal.lock().expect("nobody panics");
+        let is_there = |part: &Vec<u8>| bytes.windows(part.len()).any(|piece| piece == part);
+        fatal.take_if(|part| is_there(part)).is_some()
+    }
+
     fn pass(&self, mut from: TcpStream, mut to: TcpStream) {
         let _ = from.set_read_timeout(Some(LOOK));
         let mut buffer = [0; 16 << 10];
@@ -134,6 +158,7 @@ impl State {
             }
             match from.read(&mut buffer) {
                 Ok(0) => break,
+                Ok(read) if self.is_fatal(&buffer[..read]) => break,
                 Ok(read) if to.write_all(&buffer[..read]).is_ok() => {}
                 Err(error)
                     if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}

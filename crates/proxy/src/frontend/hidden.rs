@@ -4,8 +4,8 @@
 //! They are read as `server.accounts_user` for all users, if that sees them all; else, and in clusters that are not that
 //! user's, as each pooled user, when the first of its clients comes there and from then on. What a definition does is
 //! `engine::hidden`'s to say, what is known of them [`crate::users::sight`]'s. [`crate::dispatch::out_of_sight`] finds
-//! the objects that a statement names, and [`crate::dispatch::pins`] judges what becomes of it. Invariant: reading takes no more than a hundredth of the time,
-//! on a connection of its own.
+//! the objects that a statement names, and [`crate::dispatch::pins`] judges what becomes of it. Invariant: reading takes no
+//! more than a hundredth of the time, and a tenth behind definitions, on a connection of its own.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use backend::login::LoggedIn;
 use engine::account::name::UserName;
 use engine::cache::Links;
+use engine::cache::effects::OWN_ENGINES;
 use engine::hidden::{Catalog, Grants, Table, tables};
 use wire::handshake::UTF8MB4;
 
@@ -27,7 +28,7 @@ use crate::dispatch::route;
 use crate::dispatch::worker::{Shared, Worker};
 use crate::users::User;
 use crate::users::sight::{
-    self, FoundDefinitions, PERIOD, PERIOD_MAX, Reader, Reading, ReadingGuard, Sight,
+    self, AGAIN, FoundDefinitions, PERIOD, PERIOD_MAX, Reader, Reading, ReadingGuard, Sight,
 };
 
 /// A user's first client waits for so long.
@@ -65,7 +66,7 @@ const KEYS: &str = "SELECT CONCAT(UNIQUE_CONSTRAINT_SCHEMA,CHAR(0 USING utf8mb4)
 /// (history), and those of engines that are not known: a write of their rows need not name them.
 const ELSEWHERE: &str = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE \
     TABLE_TYPE IN ('BASE TABLE','SYSTEM VERSIONED','SEQUENCE') AND (TABLE_TYPE<>'BASE TABLE' OR ENGINE IS NULL OR \
-    ENGINE NOT IN ('InnoDB','MyISAM','Aria','MEMORY','ARCHIVE','BLACKHOLE','ROCKSDB','TokuDB','Columnstore')) AND \
+    ENGINE NOT IN ({own})) AND \
     TABLE_SCHEMA NOT IN ('sys','mysql','information_schema','performance_schema') ORDER BY TABLE_SCHEMA, TABLE_NAME";
 
 /// The reader's own rights, each with its place: nothing, a schema, or a schema and a table. What a role brings is not
@@ -264,8 +265,8 @@ async fn read_if_due(
     std::mem::forget(begun);
     let (took, period) = match read.is_ok() {
         true => (now.elapsed(), period),
-        // That took the time of a server that is away, which has no work of it.
-        false => (Duration::ZERO, PERIOD),
+        // That took the time of a server that is away, which has no work of it. Until it is read, nothing is known.
+        false => (Duration::ZERO, AGAIN),
     };
     let reading = Reading { at: Instant::now(), took, since, period };
     let (knew, knows) = sight.learn(reading, read, name);
@@ -322,7 +323,7 @@ async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions
     let hides_triggers = !reader.is_mariadb && grants.hide_triggers();
     let is_whole = grants.see_all();
     let behind = match is_whole && knows_views && worker.shared.rules().cache() {
-        true => keys(worker, reader).await.zip(elsewhere(worker, reader).await),
+        true => keys(worker, reader).await?.zip(elsewhere(worker, reader).await?),
         false => None,
     };
     // There may be megabytes of them: more than a iteration of the loop may take.
@@ -341,8 +342,12 @@ async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions
     Ok(FoundDefinitions { acting, asking, varying, knows_views, hides_triggers, is_whole, links })
 }
 
-/// Foreign keys by which a write of one table changes rows of another one. `None`: not all of them were read.
-async fn keys(worker: &Worker, reader: &mut LoggedIn) -> Option<Vec<(Table, Table)>> {
+/// Foreign keys by which a write of one table changes rows of another one. `None`: there are too many, or some have no names
+/// that can be read.
+async fn keys(
+    worker: &Worker,
+    reader: &mut LoggedIn,
+) -> Result<Option<Vec<(Table, Table)>>, NoBackend> {
     let table = |name: &[u8]| {
         let at = name.iter().position(|byte| *byte == 0)?;
         Some((name.get(..at)?.to_vec(), name.get(at + 1..)?.to_vec()))
@@ -350,32 +355,37 @@ async fn keys(worker: &Worker, reader: &mut LoggedIn) -> Option<Vec<(Table, Tabl
     let mut keys = Vec::new();
     for page in 0..PAGES_MAX {
         let text = format!("{KEYS} LIMIT {PAGE} OFFSET {}", page * PAGE);
-        let rows = rows(worker, reader, &text).await.ok()?;
-        for (parent, child) in &rows {
-            keys.push((table(parent)?, table(child)?));
-        }
+        let rows = rows(worker, reader, &text).await?;
+        let of_page = rows.iter().map(|(parent, child)| Some((table(parent)?, table(child)?)));
+        let Some(of_page) = of_page.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        keys.extend(of_page);
         if rows.len() < PAGE {
-            return Some(keys);
+            return Ok(Some(keys));
         }
     }
-    None
+    Ok(None)
 }
 
-/// Tables whose rows are elsewhere. `None`: not all of them were read.
-async fn elsewhere(worker: &Worker, reader: &mut LoggedIn) -> Option<BTreeSet<Table>> {
+/// Tables whose rows are elsewhere. `None`: there are too many.
+async fn elsewhere(
+    worker: &Worker,
+    reader: &mut LoggedIn,
+) -> Result<Option<BTreeSet<Table>>, NoBackend> {
+    let own: Vec<_> = OWN_ENGINES.iter().map(|engine| format!("'{engine}'")).collect();
+    let question = ELSEWHERE.replace("{own}", &own.join(","));
     let mut tables = BTreeSet::new();
     for page in 0..PAGES_MAX {
-        let text = format!("{ELSEWHERE} LIMIT {PAGE} OFFSET {}", page * PAGE);
-        let rows = rows(worker, reader, &text).await.ok()?;
+        let text = format!("{question} LIMIT {PAGE} OFFSET {}", page * PAGE);
+        let rows = rows(worker, reader, &text).await?;
         let lower = |(schema, table): &(Vec<u8>, Vec<u8>)| {
             (schema.to_ascii_lowercase(), table.to_ascii_lowercase())
         };
         tables.extend(rows.iter().map(lower));
         if rows.len() < PAGE {
-            return Some(tables);
+            return Ok(Some(tables));
         }
     }
-    None
+    Ok(None)
 }
 
 /// Which of these tables and views the reader sees.

@@ -107,6 +107,8 @@ pub(crate) struct Reading {
 /// How soon definitions are read again after a statement that may have changed one, and if none has passed Flifo.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 pub(crate) const PERIOD: Duration = Duration::from_secs(10);
+/// How soon if they could not be read.
+pub(crate) const AGAIN: Duration = Duration::from_secs(3);
 pub(crate) const PERIOD_MAX: Duration = Duration::from_secs(60);
 
 /// So many times as long as reading takes, nothing is read; and behind a definition, for which replies that are kept wait.

@@ -12,6 +12,7 @@ use testkit::client::Client;
 use testkit::fake_client::FakeClient;
 use testkit::flifo::Flifo;
 use testkit::kept_keys;
+use testkit::relay::Relay;
 
 use crate::shared::USER;
 
@@ -399,6 +400,46 @@ fn replies_that_are_kept_end_with_their_time_their_server_and_their_rule() {
     let before = scene.counted("cache_hits");
     assert_eq!(scene.see(READ, "a reload"), [["80"]]);
     assert_eq!(scene.counted("cache_hits"), before);
+}
+
+/// The connection is lost, at each question that is asked of definitions: they are read again soon.
+#[test]
+fn definitions_whose_reading_fails_are_read_again_soon() {
+    let scene = Scene::start("\"60s\"");
+    let relay = Relay::to(scene.server.port());
+    for question in [
+        "FROM information_schema.VIEWS",
+        "FROM information_schema.USER_PRIVILEGES",
+        "FROM information_schema.REFERENTIAL_CONSTRAINTS",
+        "TABLE_TYPE IN (",
+        "VARIABLE_NAME='UPTIME'",
+    ] {
+        relay.break_at(question.as_bytes());
+        let flifo = Flifo::start(&format!(
+            "workers = 1\n[server]\naddress = \"127.0.0.1:{}\"\n[[users]]\nname = \"{USER}\"\npassword = \"{}\"\n{}",
+            relay.port(),
+            scene.server.password(),
+            rules("\"60s\""),
+        ));
+        let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+        let mut client = connect(&address, USER, scene.server.password());
+        assert!(relay.has_broken(), "{question} is not asked");
+        let mut direct = scene.direct();
+        // Nothing that is written is seen, so what is kept shows.
+        let begun = Instant::now();
+        let is_kept = |client: &mut Client, direct: &mut Client| {
+            let before = client.query(READ).expect("rows");
+            direct.query("UPDATE t SET v = v + 1").expect("a write beside Flifo");
+            client.query(READ).expect("rows") == before
+        };
+        while !is_kept(&mut client, &mut direct) {
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "lost at {question}: nothing is kept"
+            );
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
 }
 
 /// Many ask the same at once: the server runs it once for each worker.
