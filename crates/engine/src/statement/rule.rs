@@ -297,6 +297,8 @@ pub struct RuleRoute {
     /// `None`: the one that it would go to anyway, or that of the server.
     pub cluster: Option<String>,
     pub target: Option<RuleTarget>,
+    /// Where it goes instead while the server that is named cannot take it.
+    pub fallback: Option<RuleRole>,
 }
 
 /// Where in a cluster a statement goes.

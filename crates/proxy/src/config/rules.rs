@@ -71,8 +71,9 @@ const KEYS: &[(&str, &str)] = &[
     ),
     (
         "route",
-        "`{ cluster = \"archive\" }`, `{ role = \"reader\" }` or `\"writer\"`, `{ server = \"db2\" }`; a cluster may stand \
-         beside one of the others.",
+        "`{ cluster = \"archive\" }`, `{ role = \"reader\" }` or `\"writer\"`, `{ server = \"db2\", fallback = \
+         \"reader\" }`: `fallback` is where it goes while that server cannot take it; a cluster may stand beside one of \
+         the others.",
     ),
     ("class", "The statement's class, before any other that it might have."),
     (

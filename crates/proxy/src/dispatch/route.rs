@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
 use engine::intent::Trait;
+use engine::statement::rule::RuleRole;
 use wire::frame::HEADER;
 use wire::response::ErrPacket;
 
@@ -53,12 +54,21 @@ pub(crate) fn choose(
         None => (wants_reader(members, client, command), None),
         Some(RuleWay::Writer) => (false, None),
         Some(RuleWay::Reader) => (true, None),
-        Some(RuleWay::To(server)) => (wants_reader(members, client, command), Some(server)),
+        Some(RuleWay::To(server, fallback)) => {
+            (wants_reader(members, client, command), Some((server, fallback)))
+        }
     };
-    if let Some(server) = sent_to {
-        let may = members.answers(server) && avoided != Some(server);
-        return Some(server).filter(|it| may && holds_writes(members, client, *it, reads));
-    }
+    let reads = match sent_to {
+        None => reads,
+        Some((server, fallback)) => {
+            let may = members.answers(server) && avoided != Some(server);
+            let there = Some(server).filter(|it| may && holds_writes(members, client, *it, reads));
+            match (there, fallback) {
+                (None, Some(role)) => role == RuleRole::Reader,
+                (there, _) => return there,
+            }
+        }
+    };
     let reader = reads.then(|| reader(worker, members, client, avoided)).flatten();
     let holds = |server: &ServerId| holds_writes(members, client, *server, reads);
     let may_write_there = |it: &ServerId| reads || avoided != Some(*it);
@@ -78,7 +88,7 @@ fn way(members: &Members, client: &Client, command: &Command) -> Option<RuleWay>
     let is_written_to = match way {
         RuleWay::Writer => true,
         RuleWay::Reader => false,
-        RuleWay::To(server) => members.is_writer(server),
+        RuleWay::To(server, _) => members.is_writer(server),
     };
     let begins = || command.facts.has(Trait::Begin) || client.session.borrow().may_begin_to_write();
     (is_written_to || !begins()).then_some(way)
@@ -243,9 +253,15 @@ fn may_stay(
     let reads = match way {
         Some(RuleWay::Writer) => false,
         Some(RuleWay::Reader) => true,
-        None | Some(RuleWay::To(_)) => goes_to_reader(members, client, reads),
+        // It stays where it has gone instead.
+        Some(RuleWay::To(wanted, Some(fallback))) if !members.answers(wanted) => {
+            fallback == RuleRole::Reader
+        }
+        None | Some(RuleWay::To(..)) => goes_to_reader(members, client, reads),
     };
-    if let Some(RuleWay::To(wanted)) = way {
+    if let Some(RuleWay::To(wanted, fallback)) = way
+        && (fallback.is_none() || members.answers(wanted))
+    {
         return wanted == server && holds_writes(members, client, server, reads);
     }
     let is_place = members.writer_of(client.id) == Some(server)

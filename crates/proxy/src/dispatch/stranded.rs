@@ -10,6 +10,7 @@ use crate::dispatch::client::Client;
 use crate::dispatch::clusters;
 use crate::dispatch::command::Command;
 use crate::dispatch::route;
+use crate::dispatch::ruled::hits::RuleWay;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
@@ -66,11 +67,32 @@ pub(crate) fn refuse(
         ),
         None => members.why_not(),
     };
-    let message = format!(
-        "Flifo did not run this statement: no server of group {group:?} could take it within \
-         {:.1} s (routing.hold): {why}. It is safe to try again",
-        members.hold().as_secs_f64(),
-    );
+    let hold = members.hold().as_secs_f64();
+    let ruled = command.rare.as_ref().and_then(|rare| rare.ruled.as_ref());
+    let sent = ruled.and_then(|ruled| ruled.hits().last(|acts| acts.route.as_ref()));
+    let message = match (sent, command.way()) {
+        (Some((_, ready)), Some(RuleWay::To(server, fallback))) => {
+            let server = &worker.shared.cluster.server(server).name;
+            let other = match fallback {
+                None => "; fallback = \"reader\" or \"writer\" in its route would name others",
+                Some(_) => ", and none of its fallback either",
+            };
+            format!(
+                "Flifo did not run this statement: the rule {:?} sends it to the server {server:?}, which could not \
+                 take it within {hold:.1} s (routing.hold): {why}{other}. It is safe to try again",
+                ready.rule.name,
+            )
+        }
+        (sent, _) => {
+            let by = sent.map_or_else(String::new, |(_, ready)| {
+                format!(", to which the rule {:?} sends it,", ready.rule.name)
+            });
+            format!(
+                "Flifo did not run this statement: no server of group {group:?}{by} could take it within \
+                 {hold:.1} s (routing.hold): {why}. It is safe to try again",
+            )
+        }
+    };
     client.waiting.set(None);
     answer::refuse(worker, client, command, &Fault::new(Kind::WaitedTooLong, message));
 }

@@ -430,6 +430,44 @@ fn transactions_that_may_write_begin_on_the_writer(client: &mut Client) {
 }
 
 #[test]
+fn a_server_that_a_rule_names_may_be_down() {
+    let rules = r#"reads = "any"
+hold = "300ms"
+[[rules]]
+name = "only there"
+route = { server = "db2" }
+match.tag = { to = "db2" }
+[[rules]]
+name = "rather there"
+route = { server = "db2", fallback = "reader" }
+match.tag = { to = "db2-or-reader" }
+[[rules]]
+name = "there or to the writer"
+route = { server = "db2", fallback = "writer" }
+match.tag = { to = "db2-or-writer" }
+"#;
+    let mut scene = Watched::start(Cluster::replicated(1), rules);
+    scene.wait_for_roles(&["writer", "reader"]);
+    let mut client = client(&scene.flifo).unwrap();
+    let read = |to: &str| format!("SELECT @@server_id /* to={to} */");
+    for to in ["db2", "db2-or-reader", "db2-or-writer"] {
+        assert_eq!(client.query(&read(to)).unwrap(), [["2"]], "{to}");
+    }
+    scene.cluster.servers[1].kill().unwrap();
+    for to in ["db2-or-reader", "db2-or-writer"] {
+        // Also while it is not known yet that it is down, and from the backend that it has then.
+        for text in [read(to), read(to), "BEGIN".to_owned(), read(to), "COMMIT".to_owned()] {
+            let rows = client.query(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert!(rows.is_empty() || rows == [["1"]], "{text}: {rows:?}");
+        }
+    }
+    let problem = client.query(&read("db2")).unwrap_err().to_string();
+    for word in ["1637", "\"only there\"", "\"db2\"", "fallback"] {
+        assert!(problem.contains(word), "{word}: {problem}");
+    }
+}
+
+#[test]
 fn clients_are_known_by_how_they_came() {
     let rules = r#"
 [[rules]]

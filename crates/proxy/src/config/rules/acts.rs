@@ -280,10 +280,11 @@ fn answer(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleA
 
 fn route(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleRoute> {
     let option = "rules.route";
-    let [cluster, role, server] = reader.fields(value, option, ["cluster", "role", "server"])?;
+    let names = ["cluster", "role", "server", "fallback"];
+    let [cluster, role, server, fallback] = reader.fields(value, option, names)?;
     let target = match (role, server) {
         (None, None) if cluster.is_some() => None,
-        (Some(role), None) => Some(self::role(role, "rules.route.role", reader)?),
+        (Some(role), None) => Some(RuleTarget::Role(self::role(role, "rules.route.role", reader)?)),
         (None, Some(server)) => {
             Some(RuleTarget::Server(reader.text(server, "rules.route.server")?.to_owned()))
         }
@@ -298,16 +299,27 @@ fn route(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleRo
         Some(cluster) => Some(reader.text(cluster, "rules.route.cluster")?.to_owned()),
         None => None,
     };
-    Some(RuleRoute { cluster, target })
+    let fallback = match fallback {
+        Some(role) => {
+            if !matches!(target, Some(RuleTarget::Server(_))) {
+                let message = "it stands beside a server: a role goes by what servers are there";
+                reader.wrong(role.span(), "rules.route.fallback", message.to_owned());
+                return None;
+            }
+            Some(self::role(role, "rules.route.fallback", reader)?)
+        }
+        None => None,
+    };
+    Some(RuleRoute { cluster, target, fallback })
 }
 
-fn role(value: Value<'_, '_>, option: &str, reader: &mut RuleReader<'_, '_>) -> Option<RuleTarget> {
+fn role(value: Value<'_, '_>, option: &str, reader: &mut RuleReader<'_, '_>) -> Option<RuleRole> {
     let role = RuleRole::named(reader.text(value, option)?);
     if role.is_none() {
         let message = "a role is \"reader\" or \"writer\"".to_owned();
         reader.wrong(value.span(), option, message);
     }
-    role.map(RuleTarget::Role)
+    role
 }
 
 fn mirror(value: Value<'_, '_>, reader: &mut RuleReader<'_, '_>) -> Option<RuleMirror> {

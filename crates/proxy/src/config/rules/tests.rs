@@ -141,6 +141,14 @@ const MISTAKES: &[(&str, &str)] = &[
         "f:3:9: rules.route: it names a cluster, a role or a server",
     ),
     ("name = 'a'\nroute = { server = 'b' }", "f:3:9: rules.route: there is no server \"b\""),
+    (
+        "name = 'a'\nroute = { role = 'reader', fallback = 'writer' }",
+        "f:3:38: rules.route.fallback: it stands beside a server",
+    ),
+    (
+        "name = 'a'\nroute = { server = 'b', fallback = 'c' }",
+        "f:3:35: rules.route.fallback: a role is",
+    ),
     ("name = 'a'\nclass = 'b'", "f:3:9: rules.class: there is no class \"b\""),
     ("name = 'a'\nrate = { within = '1s' }", "f:3:8: rules.rate.statements: this is missing"),
     (
@@ -226,11 +234,18 @@ fn rules_mean_what_they_say() {
     assert!(matches!(&two.acts.answer, Some(RuleAnswer::Rows { rows, .. }) if rows.len() == 2));
     assert_eq!(
         three.acts.route,
-        Some(RuleRoute { cluster: None, target: Some(RuleTarget::Role(RuleRole::Reader)) })
+        Some(RuleRoute {
+            cluster: None,
+            target: Some(RuleTarget::Role(RuleRole::Reader)),
+            fallback: None
+        })
     );
     let acts = &four.acts;
     let target = Some(RuleTarget::Role(RuleRole::Writer));
-    assert_eq!(acts.route, Some(RuleRoute { cluster: Some("main".to_owned()), target }));
+    assert_eq!(
+        acts.route,
+        Some(RuleRoute { cluster: Some("main".to_owned()), target, fallback: None })
+    );
     assert_eq!(acts.statement_time, Some(Duration::from_secs(2)));
     assert_eq!(acts.queue_timeout, Some(Duration::from_millis(50)));
     assert_eq!(acts.log, [RuleLog::Slow, RuleLog::Audit]);

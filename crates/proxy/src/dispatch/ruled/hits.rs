@@ -12,7 +12,7 @@ use engine::classes::ClassId;
 use engine::mirror::Unmirrored;
 use engine::statement::judge::Judge;
 use engine::statement::room::{RuleRoom, RuleWaiter};
-use engine::statement::rule::{RuleCache, RuleLog};
+use engine::statement::rule::{RuleCache, RuleLog, RuleRole};
 use engine::statement::rules::Rules;
 use engine::statement::verdict::RuleHits;
 use engine::statement::window::WeekMinute;
@@ -94,7 +94,8 @@ pub(crate) struct RuleSends {
 pub(crate) enum RuleWay {
     Writer,
     Reader,
-    To(ServerId),
+    /// To this one; while it cannot take the command, there where servers of this role are, if one is named.
+    To(ServerId, Option<RuleRole>),
 }
 
 /// A task that ends with what it is for.

@@ -95,7 +95,7 @@ fn sends(worker: &Worker, route: &RuleRoute, ready: &ReadyRule) -> Result<RuleSe
         }
         Some(RuleTarget::Server(name)) => {
             let found = clusters.servers.iter().find(|server| server.name == *name);
-            let way = found.as_ref().map(|server| RuleWay::To(server.id));
+            let way = found.as_ref().map(|server| RuleWay::To(server.id, route.fallback));
             let cluster = named.or_else(|| Some(clusters.of(found?.id).id));
             RuleSends { way, cluster }
         }
@@ -143,9 +143,10 @@ fn stays(
         Some(RuleWay::Writer) => members.is_writer(server),
         // What the transaction has written is on the writer, and only there.
         Some(RuleWay::Reader) => members.is_reader(server) || members.is_writer(server),
-        Some(RuleWay::To(wanted)) => {
+        Some(RuleWay::To(wanted, fallback)) => {
             let leaves_writer = members.is_writer(server) && !members.is_writer(wanted);
-            wanted == server || members.has(wanted) && leaves_writer
+            // It may have begun on the other one because this one could not take it.
+            wanted == server || members.has(wanted) && (leaves_writer || fallback.is_some())
         }
     };
     if is_there || !client.session.borrow().in_transaction() {
