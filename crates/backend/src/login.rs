@@ -33,6 +33,17 @@ pub enum LoginError {
         "the server wants the password itself, and the connection to it is neither TLS nor a Unix socket"
     )]
     Insecure,
+    #[error(
+        "the server wants the password itself, under a public key that it sends on a connection without TLS: so could \
+         any other server, which would then know the password. Let the server offer TLS, or, where the network \
+         between cannot be intercepted, set server.tls = \"off\""
+    )]
+    UnknownKey,
+    #[error(
+        "the server wants the password in clear text (mysql_clear_password), and its certificate is not verified: so \
+         could any other server. Set server.tls = \"verify-ca\" or \"verify-full\", with server.tls_ca"
+    )]
+    Unverified,
     #[error("the server does not speak TLS, and the mode is {0}")]
     NoTls(Mode),
     #[error(transparent)]
@@ -80,6 +91,33 @@ pub struct BackendTls {
     pub mode: Mode,
     pub config: Arc<rustls::ClientConfig>,
     pub name: ServerName<'static>,
+}
+
+/// Whether a public key that a server sends is taken, under which it is told a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerKeys {
+    Any,
+    /// Another server could have sent it.
+    None,
+}
+
+impl ServerKeys {
+    /// By what is said of TLS to the server: only without any, it is not expected that the network is intercepted. A
+    /// Unix socket is none.
+    pub fn by(tls: Option<&BackendTls>, stream: &Stream) -> Self {
+        let is_local = stream.addresses().is_none();
+        match is_local || tls.is_none_or(|tls| tls.mode == Mode::Off) {
+            true => Self::Any,
+            false => Self::None,
+        }
+    }
+}
+
+/// Whether a server may be told a password in clear text: nothing can read along, and no other server could have asked
+/// for it.
+pub fn is_verified(stream: &Stream, tls: Option<&BackendTls>) -> bool {
+    let is_local = stream.is_secure() && stream.addresses().is_none();
+    is_local || stream.is_tls() && tls.is_some_and(|tls| tls.mode.verifies())
 }
 
 /// What is known to prove a user with.
@@ -178,9 +216,10 @@ impl Greeted {
         let Self { mut talk, greeting } = self.secure(tls, &mut login).await?;
         let mut plugin = Plugin::from_name(&greeting.plugin);
         let mut nonce = Nonce::from_server(&plugin, &greeting.nonce).ok();
+        let trust = Trust::by(tls, talk.stream());
         // A plugin that cannot be answered now is switched by the server, if the user has another one.
-        let first = nonce
-            .and_then(|nonce| respond(request.credential, &plugin, &nonce, talk.stream()).ok());
+        let prove = |nonce| respond(request.credential, &plugin, &nonce, talk.stream(), trust).ok();
+        let first = nonce.and_then(prove);
         login.plugin = Some(plugin.name().to_vec());
         login.response = first.unwrap_or_default();
         let mut payload = Vec::new();
@@ -209,10 +248,10 @@ impl Greeted {
                 AuthPacket::Switch { plugin: name, data } => {
                     has_proved_sha2 = false;
                     plugin = Plugin::from_name(name);
-                    if answers_sha256(&mut talk, request.credential, &plugin, data).await? {
+                    if answers_sha256(&mut talk, request.credential, &plugin, data, trust).await? {
                         continue;
                     }
-                    match answer_switch(request.credential, &plugin, data, talk.stream()) {
+                    match answer_switch(request.credential, &plugin, data, talk.stream(), trust) {
                         Ok((next, answer)) => {
                             nonce = Some(next);
                             talk.write(&answer).await?;
@@ -233,7 +272,7 @@ impl Greeted {
                         return Err(LoginError::Plugin(plugin));
                     };
                     let nonce = nonce.ok_or(Malformed::new("nonce"))?;
-                    prove_fully(&mut talk, password.as_bytes(), &nonce).await?;
+                    prove_fully(&mut talk, password.as_bytes(), &nonce, trust.keys).await?;
                     has_proved_sha2 = plugin == Plugin::CachingSha2;
                 }
                 // More of a method that was answered wrongly, on purpose.
@@ -415,8 +454,9 @@ pub async fn prove_fully(
     talk: &mut Talk,
     password: &[u8],
     nonce: &Nonce,
+    keys: ServerKeys,
 ) -> Result<(), LoginError> {
-    prove(talk, password, nonce, caching_sha2::REQUEST_PUBLIC_KEY).await
+    prove(talk, password, nonce, caching_sha2::REQUEST_PUBLIC_KEY, keys).await
 }
 
 /// Proves a password to a server by `sha256_password`.
@@ -424,8 +464,9 @@ pub async fn prove_by_sha256(
     talk: &mut Talk,
     password: &[u8],
     nonce: &Nonce,
+    keys: ServerKeys,
 ) -> Result<(), LoginError> {
-    prove(talk, password, nonce, REQUEST_SHA256_KEY).await
+    prove(talk, password, nonce, REQUEST_SHA256_KEY, keys).await
 }
 
 /// The plugin from which caching_sha2_password has its full login; MySQL also pretends that users
@@ -442,6 +483,7 @@ async fn prove(
     password: &[u8],
     nonce: &Nonce,
     request_key: u8,
+    keys: ServerKeys,
 ) -> Result<(), LoginError> {
     // The older plugin trusts TLS alone, the newer one Unix sockets as well.
     let is_secure = match request_key {
@@ -451,6 +493,9 @@ async fn prove(
     if is_secure || password.is_empty() {
         talk.write(&[password, &[0]].concat()).await?;
         return Ok(());
+    }
+    if keys == ServerKeys::None {
+        return Err(LoginError::UnknownKey);
     }
     talk.write(&[request_key]).await?;
     let payload = talk.read().await?;
@@ -486,6 +531,19 @@ impl Request<'_> {
     }
 }
 
+/// What the other end of a connection may be told.
+#[derive(Clone, Copy, Debug)]
+struct Trust {
+    keys: ServerKeys,
+    is_verified: bool,
+}
+
+impl Trust {
+    fn by(tls: Option<&BackendTls>, stream: &Stream) -> Self {
+        Self { keys: ServerKeys::by(tls, stream), is_verified: is_verified(stream, tls) }
+    }
+}
+
 /// What no method takes for a proof.
 const NO_ANSWER: &[u8] = &[0];
 
@@ -495,11 +553,12 @@ async fn answers_sha256(
     credential: &Credential,
     plugin: &Plugin,
     data: &[u8],
+    trust: Trust,
 ) -> Result<bool, LoginError> {
     match credential {
         Credential::Password(password) if is_sha256(plugin) => {
             let nonce = Nonce::from_server(plugin, data)?;
-            prove_by_sha256(talk, password.as_bytes(), &nonce).await?;
+            prove_by_sha256(talk, password.as_bytes(), &nonce, trust.keys).await?;
             Ok(true)
         }
         _ => Ok(false),
@@ -512,6 +571,7 @@ fn answer_switch(
     plugin: &Plugin,
     data: &[u8],
     stream: &Stream,
+    trust: Trust,
 ) -> Result<(Nonce, Vec<u8>), LoginError> {
     let nonce = match plugin {
         // What comes with it is no nonce that is known here.
@@ -519,7 +579,7 @@ fn answer_switch(
         Plugin::Other(_) => return Err(LoginError::Plugin(plugin.clone())),
         _ => Nonce::from_server(plugin, data)?,
     };
-    Ok((nonce, respond(credential, plugin, &nonce, stream)?))
+    Ok((nonce, respond(credential, plugin, &nonce, stream, trust)?))
 }
 
 fn respond(
@@ -527,9 +587,12 @@ fn respond(
     plugin: &Plugin,
     nonce: &Nonce,
     stream: &Stream,
+    trust: Trust,
 ) -> Result<Vec<u8>, LoginError> {
-    if *plugin == Plugin::ClearPassword && !stream.is_secure() {
-        return Err(LoginError::Insecure);
+    match plugin {
+        Plugin::ClearPassword if !stream.is_secure() => return Err(LoginError::Insecure),
+        Plugin::ClearPassword if !trust.is_verified => return Err(LoginError::Unverified),
+        _ => {}
     }
     let answer = match (credential, plugin) {
         (Credential::Password(password), plugin) => plugin.respond(password, nonce),

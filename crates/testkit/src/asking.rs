@@ -48,6 +48,18 @@ impl Asking {
     /// # Panics
     /// If there is no port or no thread.
     pub fn start(plugin: &Plugin) -> Self {
+        Self::offering(plugin, Capabilities::SSL)
+    }
+
+    /// The same without TLS, as one that reads along takes it out of a server's greeting.
+    ///
+    /// # Panics
+    /// If there is no port or no thread.
+    pub fn without_tls(plugin: &Plugin) -> Self {
+        Self::offering(plugin, Capabilities::NONE)
+    }
+
+    fn offering(plugin: &Plugin, more: Capabilities) -> Self {
         let (tell, heard) = mpsc::channel();
         let (end, ended) = oneshot::channel::<()>();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -58,7 +70,7 @@ impl Asking {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let serve = async {
                 tokio::select! {
-                    () = accept(listener, plugin, tell) => {}
+                    () = accept(listener, plugin, more, tell) => {}
                     _ = ended => {}
                 }
             };
@@ -74,20 +86,27 @@ impl Asking {
     }
 }
 
-async fn accept(listener: std::net::TcpListener, plugin: Plugin, tell: mpsc::Sender<Heard>) {
+async fn accept(
+    listener: std::net::TcpListener,
+    plugin: Plugin,
+    more: Capabilities,
+    tell: mpsc::Sender<Heard>,
+) {
     let listener = TcpListener::from_std(listener).expect("a listener");
     let rsa = Rc::new(RsaEnd::generate().expect("a key"));
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let (plugin, rsa, tell) = (plugin.clone(), Rc::clone(&rsa), tell.clone());
         // A client that errs is simply gone.
-        tokio::task::spawn_local(async move { serve(stream.into(), &plugin, &rsa, &tell).await });
+        tokio::task::spawn_local(async move {
+            serve(stream.into(), (&plugin, more), &rsa, &tell).await
+        });
     }
 }
 
 async fn serve(
     stream: Stream,
-    plugin: &Plugin,
+    (plugin, more): (&Plugin, Capabilities),
     rsa: &RsaEnd,
     tell: &mpsc::Sender<Heard>,
 ) -> Option<()> {
@@ -95,7 +114,7 @@ async fn serve(
     let nonce = Nonce::from_random([7; Nonce::LEN]);
     let mut talk = Talk::new(stream);
     let mut out = Vec::new();
-    greeting(plugin, &nonce).encode(&mut out);
+    greeting(plugin, more, &nonce).encode(&mut out);
     talk.write(&out).await.ok()?;
     let mut first = FirstPacket::decode(&talk.read().await.ok()?).ok()?;
     if let FirstPacket::TlsRequest { .. } = first {
@@ -165,7 +184,7 @@ async fn ask_fully(
     tell.send(heard).ok()
 }
 
-fn greeting(plugin: &Plugin, nonce: &Nonce) -> Greeting {
+fn greeting(plugin: &Plugin, more: Capabilities, nonce: &Nonce) -> Greeting {
     Greeting {
         version: b"8.4.0".to_vec(),
         connection_id: 9,
@@ -178,7 +197,7 @@ fn greeting(plugin: &Plugin, nonce: &Nonce) -> Greeting {
                 | Capabilities::LENENC_AUTH.0
                 | Capabilities::SESSION_TRACK.0
                 | Capabilities::QUERY_ATTRIBUTES.0
-                | Capabilities::SSL.0,
+                | more.0,
         ),
         collation: 45,
         status: Status::AUTOCOMMIT,

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use backend::login::{self, BackendTls, Greeted, LoginError};
+use backend::login::{self, BackendTls, Greeted, LoginError, ServerKeys};
 use backend::tls::{ForBackends, Mode};
 use backend::{Address, Stream, Talk};
 use bench::private_server::PrivateServer;
@@ -71,6 +71,8 @@ pub struct Client {
     /// Whether the other end has vouched for its certificate by the password, and rightly, whatever scramble a client
     /// takes for it: that of the greeting, or that of the last question. `None`: it has not.
     pub vouched: Option<bool>,
+    /// The number of its connection, as the greeting tells it.
+    pub greeted_id: u32,
 }
 
 /// What any client of today can do, without what changes the form of results.
@@ -186,8 +188,10 @@ impl Builder {
         let runtime = runtime.map_err(Problem::Tls)?;
         let opened =
             runtime.block_on(async { tokio::time::timeout(PATIENCE, self.open(asked)).await });
-        let Opened { talk, nonce, capabilities, key, vouched } = opened.map_err(|_| late())??;
-        Ok(Client { runtime, talk, nonce, key, capabilities, asked: asked.clone(), vouched })
+        let Opened { talk, nonce, capabilities, key, vouched, greeted_id } =
+            opened.map_err(|_| late())??;
+        let asked = asked.clone();
+        Ok(Client { runtime, talk, nonce, key, capabilities, asked, vouched, greeted_id })
     }
 
     async fn dial(&self) -> io::Result<Stream> {
@@ -245,7 +249,8 @@ impl Builder {
             let last = if plugin == Plugin::NativePassword { Ok(nonce) } else { first };
             [first, last].iter().flatten().all(|it| certificate.vouched_by(&stored, it) == said)
         });
-        Ok(Opened { talk, nonce, capabilities, key: self.key, vouched })
+        let (key, greeted_id) = (self.key, greeting.connection_id);
+        Ok(Opened { talk, nonce, capabilities, key, vouched, greeted_id })
     }
 }
 
@@ -256,6 +261,7 @@ struct Opened {
     capabilities: Capabilities,
     key: Option<String>,
     vouched: Option<bool>,
+    greeted_id: u32,
 }
 
 impl Client {
@@ -340,7 +346,6 @@ impl Client {
 
     /// Executes it with these numbers, eight at most, as its parameters.
     pub fn execute_with(&mut self, id: u32, numbers: &[u32]) -> Result<Vec<Vec<String>>, Problem> {
-        let talk = &mut self.talk;
         let mut parameters = Vec::new();
         if !numbers.is_empty() {
             // None is NULL, and their types follow: integers of four bytes.
@@ -348,11 +353,21 @@ impl Client {
             numbers.iter().for_each(|_| parameters.extend([3, 0]));
             numbers.iter().for_each(|number| parameters.extend(number.to_le_bytes()));
         }
+        self.execute_bytes(id, &parameters)
+    }
+
+    /// The same with parameters as they stand in the packet.
+    pub fn execute_bytes(
+        &mut self,
+        id: u32,
+        parameters: &[u8],
+    ) -> Result<Vec<Vec<String>>, Problem> {
+        let talk = &mut self.talk;
         let rows = async {
             talk.set_sequence(0);
-            let command = [Opcode::StmtExecute as u8];
-            let command = [&command[..], &id.to_le_bytes(), &[0, 1, 0, 0, 0], &parameters].concat();
-            talk.write(&command).await?;
+            let command =
+                [&[Opcode::StmtExecute as u8][..], &id.to_le_bytes(), &[0, 1, 0, 0, 0], parameters];
+            talk.write(&command.concat()).await?;
             let mut rows = Vec::new();
             read_result(talk, &mut rows, Rows::Binary).await?;
             Ok(rows)
@@ -441,7 +456,13 @@ impl Proof<'_> {
                     self.asked.push(Asked::Switch(plugin.to_string()));
                     if login::is_sha256(&plugin) && self.other.is_empty() {
                         let nonce = Nonce::from_server(&plugin, data)?;
-                        login::prove_by_sha256(self.talk, password.as_bytes(), &nonce).await?;
+                        login::prove_by_sha256(
+                            self.talk,
+                            password.as_bytes(),
+                            &nonce,
+                            ServerKeys::Any,
+                        )
+                        .await?;
                         continue;
                     }
                     let has_nonce = !matches!(plugin, Plugin::ClearPassword | Plugin::Other(_));
@@ -462,7 +483,13 @@ impl Proof<'_> {
                             self.talk.write(&sent).await?;
                         }
                         _ => {
-                            login::prove_fully(self.talk, password.as_bytes(), &self.nonce).await?;
+                            login::prove_fully(
+                                self.talk,
+                                password.as_bytes(),
+                                &self.nonce,
+                                ServerKeys::Any,
+                            )
+                            .await?;
                         }
                     }
                 }

@@ -106,7 +106,12 @@ impl NoBackend {
             Self::Login(LoginError::Refused { code, sqlstate, .. }) => {
                 sqlstate.starts_with("28") || REFUSALS.contains(code)
             }
-            Self::Login(LoginError::Plugin(_) | LoginError::Insecure) => true,
+            Self::Login(
+                LoginError::Plugin(_)
+                | LoginError::Insecure
+                | LoginError::UnknownKey
+                | LoginError::Unverified,
+            ) => true,
             Self::NoTracking | Self::NoProof => true,
             _ => false,
         }

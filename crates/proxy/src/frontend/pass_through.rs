@@ -10,7 +10,7 @@ use std::borrow::Borrow;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use backend::login::{Greeted, LoginError, prove_fully};
+use backend::login::{Greeted, LoginError, ServerKeys, is_verified, prove_fully};
 use backend::{Address, Stream, Talk};
 use engine::account::name::{Brand, UserName};
 use engine::session::{Reset, Session};
@@ -254,7 +254,7 @@ async fn relay<S: Borrow<Stream>>(
         || is_asked_again
         || by_socket && request.capabilities.has(Capabilities::PLUGIN_AUTH)
         || plugin
-            .is_some_and(|plugin| why_not(&plugin, client.stream(), server.stream()).is_some());
+            .is_some_and(|plugin| why_not(&plugin, client.stream(), server.stream(), at).is_some());
     if is_mute {
         request.plugin = Some(NO_PLUGIN.to_vec());
         request.response = Vec::new();
@@ -355,12 +355,18 @@ fn backend_of(
 
 /// Why an answer by this plugin must not go on from the client's leg to the server's. A client
 /// gives its password away by these plugins, or does so on a connection that it knows to be secure.
-fn why_not(plugin: &Plugin, client: &Stream, server: &Stream) -> Option<&'static str> {
+fn why_not(plugin: &Plugin, client: &Stream, server: &Stream, at: &Server) -> Option<&'static str> {
+    let is_known = is_verified(server, at.tls().pass_through.as_ref());
     let (client, server) = (client.is_secure(), server.is_secure());
     match plugin {
         Plugin::ClearPassword if !(client && server) => Some(
             "The server asks for the password in clear text, and Flifo passes it on only where \
              both the client's and the server's connection are TLS or a Unix socket",
+        ),
+        Plugin::ClearPassword if !is_known => Some(
+            "The server asks for the password in clear text, and Flifo does not know that it is \
+             the server, whose certificate is not verified: set server.tls = \"verify-ca\" or \
+             \"verify-full\", with server.tls_ca",
         ),
         Plugin::Other(name)
             if matches!(&**name, b"sha256_password" | b"dialog") && client && !server =>
@@ -453,6 +459,7 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                 }
                 AuthPacket::More(&[caching_sha2::FAST_OK]) => self.client.write(&payload).await?,
                 AuthPacket::More(&[caching_sha2::FULL]) => {
+                    self.allow_key().await?;
                     self.client.write(&payload).await?;
                     self.pass_password().await?;
                 }
@@ -539,7 +546,9 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
             Err(NoLogin::Fault(fault)) => return Err(self.refuse(fault).await),
             password => password?,
         };
-        if let Err(error) = prove_fully(&mut self.server, password.as_bytes(), nonce).await {
+        // Whether the key is taken was decided before, or by the client, which has taken Flifo's.
+        let keys = ServerKeys::Any;
+        if let Err(error) = prove_fully(&mut self.server, password.as_bytes(), nonce, keys).await {
             return Err(self.server_left(&error.to_string()).await);
         }
         self.said = Some(password).filter(|_| may_learn);
@@ -555,10 +564,24 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
 
     /// A password is sent as it is only where no third party can read along.
     async fn allow_password(&mut self) -> Result<(), NoLogin> {
-        match why_not(&self.plugin, self.client.stream(), self.server.stream()) {
+        match why_not(&self.plugin, self.client.stream(), self.server.stream(), self.at) {
             None => Ok(()),
             Some(message) => Err(self.refuse(Fault::new(Kind::TlsRequired, message)).await),
         }
+    }
+
+    /// A client that tells Flifo its password, as it is certain of Flifo, does not tell it to whichever server sends a
+    /// public key.
+    async fn allow_key(&mut self) -> Result<(), NoLogin> {
+        let server = self.server.stream();
+        let is_told = self.client.stream().is_secure() && !server.is_secure();
+        let tls = self.at.tls();
+        if !is_told || ServerKeys::by(tls.pass_through.as_ref(), server) == ServerKeys::Any {
+            return Ok(());
+        }
+        let (address, why) = (&self.at.address, LoginError::UnknownKey);
+        let message = format!("Flifo does not log in at {address}: {why}");
+        Err(self.refuse(Fault::new(Kind::TlsRequired, message)).await)
     }
 
     async fn let_in_unasked(&mut self) -> NoLogin {

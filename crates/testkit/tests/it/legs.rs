@@ -57,6 +57,33 @@ fn a_full_login_reaches_the_server_over_all_legs() {
     }
 }
 
+/// It may be another one than the server: only a client that takes its key itself tells it more than a proof.
+#[test]
+fn a_server_without_tls_is_told_no_password_under_its_own_key() {
+    let server = Asking::without_tls(&Plugin::CachingSha2);
+    for tls in ["preferred", "off"] {
+        for rest in ["", GREETED, POOLED] {
+            let flifo = flifo(&server, tls, rest);
+            for (leg, client) in clients(&flifo) {
+                let case = format!("{leg} to TLS {tls}, {rest}");
+                let is_told = tls == "off" || leg == "plain" && rest != POOLED;
+                let said = client.connect().and_then(|mut client| client.query("DO 1"));
+                let heard = server.heard();
+                let is_heard = heard.iter().any(|it| matches!(it, Heard::Encrypted(Some(_))));
+                assert!(!is_heard || is_told, "{case}: {heard:?}");
+                match said {
+                    Ok(_) => assert!(is_told, "{case}"),
+                    Err(error) => {
+                        assert!(!is_told, "{case}: {error}");
+                        let error = error.to_string();
+                        assert!(error.contains("server.tls = \"off\""), "{case}: {error}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn query_attributes_are_for_those_who_share_no_backends() {
     let server = Asking::start(&Plugin::CachingSha2);
@@ -134,7 +161,8 @@ fn a_clear_password_is_heard_on_secure_legs_only() {
                 let case = format!("{plugin}: {leg} to TLS {tls}");
                 let is_allowed = match (leg, tls) {
                     ("plain", _) => !is_clear,
-                    (_, tls) => tls == "required",
+                    // No certificate is verified here.
+                    (_, tls) => tls == "required" && !is_clear,
                 };
                 // Told by the greeting what the server will ask for, the client answers at once.
                 let client = client.plugin(plugin.clone()).answering(PASSWORD).connect();
@@ -148,7 +176,9 @@ fn a_clear_password_is_heard_on_secure_legs_only() {
                     Ok(_) => assert!(is_allowed, "{case}"),
                     Err(Problem::Refused { code, message, .. }) => {
                         assert!(!is_allowed && code == 3159, "{case}: {code}");
-                        assert!(message.contains("passes it on only"), "{case}: {message}");
+                        let is_open = leg == "plain" || tls == "off";
+                        let why = if is_open { "passes it on only" } else { "\"verify-ca\"" };
+                        assert!(message.contains(why), "{case}: {message}");
                     }
                     Err(error) => panic!("{case}: {error}"),
                 }

@@ -226,7 +226,10 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   never on a Unix socket, where the traffic cannot be intercepted; \"required\" \
                   insists on it; \"verify-ca\" wants a certificate from a trusted authority, and \
                   \"verify-full\" one that also bears the server's name. The modes and the default \
-                  are those of MySQL's own clients.",
+                  are those of MySQL's own clients. As by them, a password itself is not told \
+                  under a public key that a server sends without TLS, unless this is \"off\"; \
+                  and by mysql_clear_password only to a server whose certificate is verified, or \
+                  on a Unix socket.",
             elsewhere: &[("MySQL", "ssl-mode"), ("ProxySQL", "mysql_servers.use_ssl")],
             since: FIRST,
             applies: NewConnections,
