@@ -150,6 +150,8 @@ pub(crate) enum Event {
     ChangeUser(Vec<u8>),
     /// Its statement waits for what its account in this cluster is.
     Visit(ClusterId),
+    /// It sends nothing more, and its statement runs. It may still read the reply, or be gone: a socket does not tell.
+    HalfClosed,
     /// The client is gone, or Flifo has ended it.
     End,
     /// Another process has it.
@@ -485,13 +487,35 @@ impl Client {
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<Event> {
         // Once more after clearing, to be woken by what comes next. Buffered TLS records cannot be cleared.
         for _ in 0..2 {
-            if ready!(self.stream.poll_readable(context)).is_err() || self.stream.hung_up() {
+            if ready!(self.stream.poll_readable(context)).is_err() {
                 return Poll::Ready(Event::End);
+            }
+            if self.stream.hung_up() {
+                return self.poll_half_closed();
             }
             self.input.unread.set(true);
             self.stream.clear_readable();
         }
         Poll::Pending
+    }
+
+    /// The client has ended its side. What runs for it may still be answered, for a while.
+    fn poll_half_closed(&self) -> Poll<Event> {
+        let runs = matches!(
+            self.state(),
+            ClientState::Queued
+                | ClientState::Preparing
+                | ClientState::Running
+                | ClientState::Sharing
+                | ClientState::Writing
+        );
+        let was_known = self.input.half_closed.is_some();
+        self.input.half_closed.set(Some(()));
+        match (runs, was_known) {
+            (false, _) => Poll::Ready(Event::End),
+            (true, false) => Poll::Ready(Event::HalfClosed),
+            (true, true) => Poll::Pending,
+        }
     }
 
     fn register(&self, context: &Context<'_>) {

@@ -31,6 +31,10 @@ pub(crate) struct Input {
     pub(crate) upload_ends_turn: Cell<bool>,
     /// What proves a change of user, until the client's task deals with it.
     pub(crate) change_of_user: Seldom<Vec<u8>>,
+    /// How many changes of user were refused.
+    pub(crate) refused_changes: Cell<u8>,
+    /// The client sends nothing more.
+    pub(crate) half_closed: Seldom<()>,
     /// How fast the command in hand comes, if not all of it was there at once.
     progress: Seldom<Progress>,
 }

@@ -10,6 +10,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use backend::{Stream, Talk};
 use engine::account::name::{Brand, UserName};
@@ -46,7 +47,7 @@ use crate::frontend::prove::{self, PasswordProof};
 use crate::pool::keys::Key;
 use crate::users::User;
 
-/// Serves the command. A client that fails is ended, as MySQL does.
+/// Serves the command. A client that fails is ended, as MySQL does; a pooled one of MariaDB goes on as it was.
 pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     if client.has_key() && !is_of_pass_through(worker, payload, wanted::brand(worker, client)).await
     {
@@ -79,6 +80,11 @@ async fn pass_through(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) 
             return client.close();
         }
     };
+    if is_spent(worker, client) {
+        return go_on(worker, client, &unknown()).await;
+    }
+    let routing = &client.routing;
+    let before = (routing.home.get(), routing.cluster.get(), client.server.get());
     let login = wanted.login(worker, client.capabilities_now());
     let claim = Claim { user, login }.in_schema(&worker.plan());
     let change = async {
@@ -88,21 +94,80 @@ async fn pass_through(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) 
         }
         pass_through::change_user(worker, client, &claim).await
     };
-    match tokio::time::timeout(worker.plan().limits.login, change).await {
+    let is_denied = match tokio::time::timeout(worker.plan().limits.login, change).await {
         Ok(Ok(())) => return notes::see_login(worker, client),
         Ok(Err(NoLogin::Fault(fault))) => {
             audited::see_fault(worker, &applicant(client, &claim.user), &fault);
             worker.count_fault(fault.kind);
+            fault.kind == Kind::AccessDenied
         }
         Ok(Err(NoLogin::Told(packet))) => {
             audited::see_refusal(worker, &applicant(client, &claim.user), &packet);
+            true
         }
         Ok(Err(NoLogin::Talk(_) | NoLogin::Asked)) | Err(_) => {
-            worker.count_fault(Kind::BadHandshake)
+            worker.count_fault(Kind::BadHandshake);
+            false
+        }
+    };
+    if !is_denied || !may_go_on(worker, client) {
+        return client.close();
+    }
+    let (home, cluster, server) = before;
+    routing.home.set(home);
+    routing.cluster.set(cluster);
+    client.server.set(server);
+    begin_as_before(worker, client).await;
+    client.await_command();
+}
+
+/// Whether a client goes on whose change was refused: where the server is MariaDB, which lets it, and Flifo has logged
+/// it in.
+fn may_go_on(worker: &Worker, client: &Client) -> bool {
+    client.has_key() && wanted::brand(worker, client) == Brand::MariaDb && !client.is_closing()
+}
+
+/// Whether so many changes were refused that no more are looked at.
+fn is_spent(worker: &Worker, client: &Client) -> bool {
+    may_go_on(worker, client) && client.input.refused_changes.get() >= REFUSED_MAX
+}
+
+/// As many as MariaDB looks at.
+const REFUSED_MAX: u8 = 3;
+
+fn unknown() -> Fault {
+    Fault::new(Kind::UnknownCommand, "Unknown command")
+}
+
+/// A client is told that it was refused, and goes on as it was.
+async fn go_on(worker: &Rc<Worker>, client: &Rc<Client>, fault: &Fault) {
+    begin_as_before(worker, client).await;
+    client.write_last(&fault.packet(1));
+}
+
+/// The session of a client whose change was refused begins anew, as the user that it was. What it has left is gone when
+/// it hears that.
+#[expect(clippy::disallowed_methods, reason = "a change of user waits between these")]
+async fn begin_as_before(worker: &Rc<Worker>, client: &Rc<Client>) {
+    let refused = &client.input.refused_changes;
+    refused.set(refused.get().saturating_add(1));
+    if let Some(backend) = client.backend.take() {
+        leaving::clean(worker, client, &backend);
+        let deadline = Instant::now() + LEAVES;
+        while !backend.is_closing()
+            && !backend.in_flight.borrow().is_empty()
+            && Instant::now() < deadline
+        {
+            tokio::time::sleep(LOOK).await;
         }
     }
-    client.close();
+    client.session.borrow_mut().reset(reset_connection::forgets(worker, client));
+    client.gtid.take();
 }
+
+/// How long it is waited for what a client has left: as long as MariaDB takes for a refusal.
+const LEAVES: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(2);
 
 impl Wanted {
     /// The login that asks for the same, but for the proof.
@@ -127,6 +192,9 @@ impl Wanted {
 }
 
 async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
+    if is_spent(worker, client) {
+        return go_on(worker, client, &unknown()).await;
+    }
     let mut talk = Talk::resume(&client.stream, client.input.take_more(), 1);
     let limit = worker.plan().limits.login;
     let brand = wanted::brand(worker, client);
@@ -158,6 +226,10 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
             audited::see_fault(worker, &applicant(client, &user), &fault);
         }
         worker.count_fault(fault.kind);
+        if fault.kind == Kind::AccessDenied && may_go_on(worker, client) {
+            begin_as_before(worker, client).await;
+            return client.write_last(&fault.packet(sequence));
+        }
         client.write(&fault.packet(sequence));
         client.close();
     }

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use crate::dispatch::admit;
 use crate::dispatch::client::{Client, Event};
@@ -14,6 +15,7 @@ use crate::dispatch::worker::Worker;
 use crate::frontend::change_user;
 use crate::frontend::visits;
 use crate::worker::steps::step;
+use crate::worker::tasks;
 use crate::worker::wreckage::{PanicNote, Wreck};
 
 /// A client that is counted among those of the process, and of its worker, until this is dropped.
@@ -32,6 +34,20 @@ impl Drop for ClientPlace {
         self.0.shared.drop_load(self.0.index);
         self.0.shared.clients.fetch_sub(1, Relaxed);
     }
+}
+
+/// How long the statement of a client that sends nothing more may go on: most of such clients are gone.
+const HALF_CLOSED: Duration = Duration::from_secs(1);
+
+/// Ends a client in a while, unless it is still being written to: what becomes of that, its socket tells.
+fn end_later(client: &Rc<Client>) {
+    let client = Rc::downgrade(client);
+    tasks::contained(async move {
+        tokio::time::sleep(HALF_CLOSED).await;
+        if let Some(client) = client.upgrade().filter(|client| !client.is_draining()) {
+            client.close();
+        }
+    });
 }
 
 /// Serves a client until it goes.
@@ -68,6 +84,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
                     Box::pin(visits::run(&worker, &client, cluster));
                 visit.await;
             }
+            Event::HalfClosed => end_later(&client),
             Event::End => break,
             Event::Departed => {
                 admit::work_off(&worker);
