@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use wire::lex::Token;
+use wire::statement::Value;
 use wire::text::Text;
 
 /// The lowest id that Flifo gives to a client. Servers count their own from 1.
@@ -105,8 +106,38 @@ impl Kill {
     }
 }
 
+/// The text of a `KILL` that was prepared, with its only parameter as a number in its place. `None`: it is no such text,
+/// or its parameter does not name a client of Flifo's.
+pub fn with_value(text: Text<'_>, value: &Value<'_>) -> Option<Vec<u8>> {
+    let digits = client_id(value)?.to_string();
+    let mut tokens = text.tokens();
+    let mut place = None;
+    while let Some(token) = tokens.next() {
+        if token == Token::Symbol(b'?') && place.replace(tokens.span()).is_some() {
+            return None;
+        }
+    }
+    let (start, end) = place?;
+    Some([&text.bytes[..start], digits.as_bytes(), &text.bytes[end..]].concat())
+}
+
+/// The id of a client that a parameter names: as a number, or in digits, as drivers send it that know no numbers.
+fn client_id(value: &Value<'_>) -> Option<u32> {
+    let id = match *value {
+        Value::Signed(id) => u32::try_from(id).ok()?,
+        Value::Unsigned(id) => u32::try_from(id).ok()?,
+        Value::Text(digits) => std::str::from_utf8(digits).ok()?.trim().parse().ok()?,
+        // Drivers whose numbers are all of this type send an id so (Node.js).
+        Value::Double(id) if id.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&id) => {
+            format!("{id:.0}").parse().ok()?
+        }
+        _ => return None,
+    };
+    (id >= FIRST_CLIENT_ID).then_some(id)
+}
+
 fn number(token: Token<'_>) -> Option<u32> {
-    let Token::Number(digits) = token else { return None };
+    let (Token::Number(digits) | Token::String(digits)) = token else { return None };
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
@@ -152,6 +183,45 @@ mod tests {
         ] {
             assert_eq!(read(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_parameter_is_put_as_a_number_if_it_names_a_client() {
+        let lexed = Lexed::default();
+        let put = |text: &str, value: Value<'_>| {
+            let lexed = Lexed::default();
+            let put = with_value(lexed.text(text.as_bytes(), Dialect::default()), &value);
+            put.map(|it| String::from_utf8(it).unwrap())
+        };
+        let id = i64::from(FIRST_CLIENT_ID) + 6;
+        let values = [
+            Value::Signed(id),
+            Value::Unsigned(id.cast_unsigned()),
+            Value::Text(b"1073741830"),
+            Value::Double(1_073_741_830.0),
+        ];
+        for value in values {
+            assert_eq!(put("KILL QUERY ? -- ?", value).unwrap(), "KILL QUERY 1073741830 -- ?");
+        }
+        let text = put("kill hard ?;", values[0]).unwrap();
+        assert_eq!(
+            Kill::read(lexed.text(text.as_bytes(), Dialect::default())).unwrap().id,
+            1073741830
+        );
+        for other in [
+            Value::Signed(5),
+            Value::Signed(-1),
+            Value::Signed(1 << 33),
+            Value::Text(b"x"),
+            Value::Double(1_073_741_830.5),
+            Value::Double(f64::NAN),
+            Value::Null,
+            Value::Unknown,
+        ] {
+            assert_eq!(put("KILL ?", other), None, "{other:?}");
+        }
+        assert_eq!(put("KILL ? + ?", values[0]), None);
+        assert_eq!(put("KILL '?'", values[0]), None);
     }
 
     #[test]

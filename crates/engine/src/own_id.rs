@@ -23,7 +23,6 @@ pub struct Own {
 
 /// Puts the client's number into a text for a server of this brand.
 pub fn put(text: Text<'_>, id: u32, brand: Brand) -> Own {
-    // A pass-through client's text is not judged before: hardly one asks.
     if !may_ask(text.bytes) {
         return Own { text: None, asks_backend: false };
     }

@@ -74,6 +74,15 @@ impl Prepared {
     pub const fn kept(&self) -> KeptByServer {
         self.kept
     }
+
+    /// The client has sent these types of its parameters, and may leave them out from now on.
+    pub fn learn_types(&mut self, types: Option<&[u8]>) {
+        if let Some(types) = types
+            && self.types.as_deref() != Some(types)
+        {
+            self.types = Some(types.into());
+        }
+    }
 }
 
 impl Statements {

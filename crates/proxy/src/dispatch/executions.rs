@@ -10,7 +10,7 @@ use std::rc::Rc;
 use engine::counts::Asked;
 use engine::intent::{Digest, Trait};
 use engine::kept::Format;
-use engine::kill::Scope;
+use engine::kill::{self, Scope};
 use engine::pin::Pin;
 use engine::session::facts::{InHand, Reads};
 use engine::session::{Diagnostics, Messages};
@@ -19,7 +19,7 @@ use engine::statements::KeptByServer as KeptOnBackend;
 use wire::command::Opcode;
 use wire::frame::HEADER;
 use wire::statement::{self, Execute};
-use wire::text::Lexed;
+use wire::text::{Lexed, Text};
 
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
@@ -92,7 +92,7 @@ pub(crate) fn read(
     }
     if intent.has(Trait::Kill)
         && executes
-        && let Some((packet, order)) = prepared_order(worker, client, &source)
+        && let Some((packet, order)) = prepared_order(worker, client, &source, id, packet)
     {
         return kill_orders::send_order(worker, client, command, &packet, order);
     }
@@ -128,16 +128,38 @@ fn keep_piece(worker: &Worker, client: &Client, kept: KeptOnBackend, (id, of): (
     worker.hold(client, Pin::LongData, of.intent.digest);
 }
 
-/// The order that a `KILL` statement gives which was prepared with this text, and the same as a query.
+/// The order that an execution of a `KILL` statement gives which was prepared with this text, and the same as a query.
 fn prepared_order(
     worker: &Worker,
     client: &Client,
     source: &Source,
+    id: u32,
+    packet: &[u8],
 ) -> Option<(Vec<u8>, (Scope, u32))> {
     let lexed = Lexed::default();
     let text = lexed.text(&source.text, source.dialect);
-    let order = kill_orders::read_order(worker, client, text)?;
-    Some((prepared::as_query(client, &source.text), order))
+    if let Some(order) = kill_orders::read_order(worker, client, text) {
+        return Some((prepared::as_query(client, &source.text), order));
+    }
+    let put = kill_text(client, text, id, &packet[HEADER..])?;
+    let lexed = Lexed::default();
+    let order = kill_orders::read_order(worker, client, lexed.text(&put, source.dialect))?;
+    Some((prepared::as_query(client, &put), order))
+}
+
+/// The text of a `KILL` whose only parameter names a client, with the number in it.
+fn kill_text(client: &Client, text: Text<'_>, id: u32, payload: &[u8]) -> Option<Vec<u8>> {
+    let mut session = client.session.borrow_mut();
+    let statement = session.statements.get(id)?;
+    // A value that came in pieces is at the server.
+    if statement.parameters != 1 || statement.kept().long_data {
+        return None;
+    }
+    let execute = Execute::decode(payload, 1).ok()?;
+    statement.learn_types(execute.types);
+    let types = statement.types.as_deref()?;
+    let value = execute.values(payload, 1, types).next()?.ok()?;
+    kill::with_value(text, &value)
 }
 
 /// Rules look at an execution: at the text as the client has written it.

@@ -363,11 +363,7 @@ fn prepare_execute(
             return Ok(());
         }
     };
-    if let Some(types) = execute.types
-        && prepared.types.as_deref() != Some(types)
-    {
-        prepared.types = Some(types.into());
-    }
+    prepared.learn_types(execute.types);
     let source = prepared::source(command, prepared);
     let mut known = backend.known.borrow_mut();
     let on_backend = match &mut prepared.own {

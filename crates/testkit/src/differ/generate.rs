@@ -284,7 +284,11 @@ impl Writer {
                     self.others[random.below(self.others.len())]
                 };
                 self.victim = Some(other);
-                if step.starts_with(':') { other.to_string() } else { format!("{{id:{other}}}") }
+                if step.starts_with(":kill") {
+                    other.to_string()
+                } else {
+                    format!("{{id:{other}}}")
+                }
             }
             // For the peer, or none of ours.
             other => format!("{{{other}}}"),

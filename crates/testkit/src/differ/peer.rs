@@ -332,9 +332,10 @@ impl Connection {
                 (of(Opcode::StmtPrepare, &with_ids(text, own)), Shape::Prepared)
             }
             Action::Execute { slot, how, values } => {
+                let values: Vec<_> = values.iter().map(|value| with_id(value, own)).collect();
                 let (id, filled) = match slot {
-                    Slot::Is(slot) => (self.id_of(*slot), self.filled(*slot, values)),
-                    Slot::Last => (statement::LAST_PREPARED, values.clone()),
+                    Slot::Is(slot) => (self.id_of(*slot), self.filled(*slot, &values)),
+                    Slot::Last => (statement::LAST_PREPARED, values),
                 };
                 (execute(id, *how, &filled), Shape::Results)
             }
@@ -466,13 +467,25 @@ fn with_ids(text: &[u8], own: &Own<'_>) -> Vec<u8> {
     text
 }
 
+/// A value with connection ids in the place of those that it names.
+fn with_id(value: &Value, own: &Own<'_>) -> Value {
+    match value {
+        Value::Text(text) => Value::Text(with_ids(text, own)),
+        Value::Number(text) => {
+            let digits = String::from_utf8_lossy(&with_ids(text, own)).into_owned();
+            Value::Int(digits.parse().unwrap_or(0))
+        }
+        other => other.clone(),
+    }
+}
+
 const TYPE_LONGLONG: u8 = 8;
 const TYPE_VAR_STRING: u8 = 0xfd;
 const TYPE_BLOB: u8 = 0xfc;
 
 fn type_of(value: &Value) -> [u8; 2] {
     match value {
-        Value::Int(_) => [TYPE_LONGLONG, 0],
+        Value::Int(_) | Value::Number(_) => [TYPE_LONGLONG, 0],
         Value::Null | Value::Text(_) => [TYPE_VAR_STRING, 0],
         Value::Long => [TYPE_BLOB, 0],
     }
@@ -481,6 +494,8 @@ fn type_of(value: &Value) -> [u8; 2] {
 fn put_value(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Int(value) => out.extend_from_slice(&value.to_le_bytes()),
+        // In a bulk execution, where it names no client.
+        Value::Number(_) => out.extend_from_slice(&0_i64.to_le_bytes()),
         Value::Text(value) => out.put_lenenc_bytes(value),
         Value::Null | Value::Long => {}
     }

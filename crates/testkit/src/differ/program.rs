@@ -154,6 +154,8 @@ pub enum How {
 pub enum Value {
     Null,
     Int(i64),
+    /// A number in digits, or a connection id: `{id}`, `{id:3}`.
+    Number(Vec<u8>),
     Text(Vec<u8>),
     /// Sent before, as long data.
     Long,
@@ -163,22 +165,30 @@ impl Program {
     /// The clients whom a step concerns: its own, and those whom it names.
     pub fn touched(step: &Step) -> Vec<usize> {
         let mut touched = vec![step.client];
-        let text = match &step.action {
-            Action::Kill(client) => {
-                touched.push(*client);
-                return touched;
+        match &step.action {
+            Action::Kill(client) => touched.push(*client),
+            Action::Query(text) | Action::Unjudged(text) | Action::Prepare { text, .. } => {
+                touched.extend(named(text));
             }
-            Action::Query(text) | Action::Unjudged(text) | Action::Prepare { text, .. } => text,
-            _ => return touched,
-        };
-        for at in find_all(text, b"{id:") {
-            let digits = text[at + 4..].iter().take_while(|byte| byte.is_ascii_digit());
-            let client =
-                digits.fold(0_usize, |sum, byte| (sum * 10 + usize::from(byte - b'0')) % 1000);
-            touched.push(client);
+            Action::Execute { values, .. } => {
+                for value in values {
+                    if let Value::Number(text) | Value::Text(text) = value {
+                        touched.extend(named(text));
+                    }
+                }
+            }
+            _ => {}
         }
         touched
     }
+}
+
+/// The clients whose ids a text names.
+fn named(text: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    find_all(text, b"{id:").into_iter().map(|at| {
+        let digits = text[at + 4..].iter().take_while(|byte| byte.is_ascii_digit());
+        digits.fold(0_usize, |sum, byte| (sum * 10 + usize::from(byte - b'0')) % 1000)
+    })
 }
 
 /// Where `needle` begins in `text`.

@@ -195,6 +195,7 @@ fn parse_values(text: &str) -> Option<Vec<Value>> {
         .map(|word| {
             Some(match word.split_once(':') {
                 Some(("int", value)) => Value::Int(value.parse().ok()?),
+                Some(("number", value)) => Value::Number(value.into()),
                 Some(("text", value)) => Value::Text(unescape(value)?),
                 None if word == "null" => Value::Null,
                 None if word == "long" => Value::Long,
@@ -261,6 +262,7 @@ fn print_values(values: &[Value]) -> String {
             Value::Null => "null".to_owned(),
             Value::Long => "long".to_owned(),
             Value::Int(value) => format!("int:{value}"),
+            Value::Number(value) => format!("number:{}", String::from_utf8_lossy(value)),
             Value::Text(value) => format!("text:{}", escape(value).replace(' ', "\\x20")),
         })
         .collect();
@@ -322,7 +324,7 @@ mod tests {
         0 query SELECT '\\\\ \\n \\xff ü {id:1}'\n\
         0 prepare 1 SELECT ?\n\
         0 execute 1 null int:-5 text:a\\x20b long\n\
-        0 execute last cursor int:1\n\
+        0 execute last cursor int:1 number:{id:1}\n\
         0 execute 1 untyped\n\
         0 bulk 1 int:1 text:x / null null\n\
         0 long 1 0 some bytes\n\

@@ -92,10 +92,12 @@ fn split(text: &str) -> Vec<&str> {
 }
 
 /// What reads the number, each in its own way; `{s}` is the schema.
-const READS: [&str; 17] = [
+const READS: [&str; 19] = [
     "SELECT `connection_id`()",
     "SELECT @@pseudo_thread_id",
     "SELECT @@session.pseudo_thread_id",
+    "SELECT @@session . pseudo_thread_id",
+    "SELECT @@local /* of this one */ . `pseudo_thread_id`",
     "SET @a = CONNECTION_ID(); SELECT @a",
     "SET @a = CONNECTION_ID() + 3; SELECT @a - 3",
     "SET @a := 1, @b = (SELECT CONNECTION_ID()); SELECT @b",
@@ -269,13 +271,13 @@ fn without_a_right_texts_have_one_number() {
         ok(&mut client, text);
     }
     drop(client);
-    for text in READS.iter().take(10) {
+    for text in READS.iter().take(12) {
         let mut client = connect();
         let id = number(&mut client, "SELECT CONNECTION_ID()");
         assert_eq!(read(&mut client, NAME, text), id, "{text}");
     }
     // The others are answered by the backend, and fail no more than directly.
-    for text in READS.iter().skip(10) {
+    for text in READS.iter().skip(12) {
         let mut client = connect();
         number(&mut client, "SELECT CONNECTION_ID()");
         assert!(read(&mut client, NAME, text) < FIRST, "{text}");
@@ -320,4 +322,80 @@ fn a_sum_of_numbers_kills_as_its_value_does() {
     while killer.query(&format!("KILL {id} + 0")).is_ok() {}
     assert_eq!(fails(&mut killer, &format!("KILL {id} + 0")), 1094);
     assert_eq!(fails(&mut killer, "KILL QUERY CONNECTION_ID() + 0"), 1317);
+}
+
+/// A prepared statement's only parameter, as drivers send a number.
+fn parameter(kind: u8, value: &[u8]) -> Vec<u8> {
+    [&[0, 1, kind, 0], value].concat()
+}
+
+#[test]
+fn a_prepared_kill_takes_the_number_as_its_parameter() {
+    let shared = Shared::start("ids_prepared_kill");
+    let direct = Address::Tcp { host: "127.0.0.1".to_owned(), port: server().port() };
+    for kind in [8_u8, 3, 5, 0xfd] {
+        let (mut killer, mut victim) = (shared.client(), shared.client());
+        let id = number(&mut victim, "SELECT CONNECTION_ID()");
+        let value = match kind {
+            8 => id.to_le_bytes().to_vec(),
+            3 => u32::try_from(id).expect("32 bits").to_le_bytes().to_vec(),
+            5 => f64::from(u32::try_from(id).expect("32 bits")).to_le_bytes().to_vec(),
+            _ => [&[10], id.to_string().as_bytes()].concat(),
+        };
+        let kill = killer.prepare("KILL QUERY ?").expect("a statement");
+        // The only backend is the victim's, and what it runs ends by the kill alone.
+        let running = std::thread::spawn(move || {
+            let ended = victim.query("SELECT SLEEP(60)");
+            (victim, ended)
+        });
+        let mut looks = Client::builder(direct.clone(), crate::shared::USER, server().password())
+            .connect()
+            .expect("a login");
+        let runs = "SELECT COUNT(*) FROM information_schema.processlist \
+                    WHERE info = 'SELECT SLEEP(60)'";
+        let begun = std::time::Instant::now();
+        while ok(&mut looks, runs) == "0" {
+            assert!(begun.elapsed().as_secs() < 30, "it does not run");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        killer.execute_with(kill, &parameter(kind, &value)).expect("it is obeyed");
+        let (mut victim, ended) = running.join().expect("an end");
+        assert!(ended.expect_err("it was killed").to_string().contains("1317"));
+        // Types are sent once.
+        let untyped = [&[0, 0], &value[..]].concat();
+        killer.execute_with(kill, &untyped).expect("it is obeyed");
+        let kill = killer.prepare("KILL ?").expect("a statement");
+        killer.execute_with(kill, &parameter(kind, &value)).expect("it is obeyed");
+        assert!(victim.query("SELECT 1").is_err(), "it is gone");
+        // What names no client of Flifo's goes to the server.
+        let refused = killer.execute_with(kill, &parameter(8, &(1_u64 << 29).to_le_bytes()));
+        assert!(refused.expect_err("unknown").to_string().contains("1094"));
+    }
+}
+
+/// Tools look for their own connection in the server's list.
+#[test]
+fn a_client_that_is_passed_through_has_the_servers_number_beside_pooled_users() {
+    const NAME: &str = "ids_passed";
+    server().sql(&format!("CREATE USER {NAME} IDENTIFIED BY 'passed'")).expect("an account");
+    server().sql(&format!("GRANT PROCESS ON *.* TO {NAME}")).expect("a right");
+    let passed = format!("[[users]]\nname = \"{NAME}\"\nmode = \"pass-through\"");
+    let shared = Shared::start_with(NAME, &passed);
+    let address = || Address::Tcp { host: "127.0.0.1".to_owned(), port: shared.flifo.port() };
+    let mut client = Client::builder(address(), NAME, "passed").connect().expect("a login");
+    let id = number(&mut client, "SELECT CONNECTION_ID()");
+    let listed = "SELECT ID FROM information_schema.processlist WHERE ID = CONNECTION_ID()";
+    assert_eq!(number(&mut client, listed), id);
+    let listed = client.query("SHOW PROCESSLIST").expect("a list");
+    assert!(listed.iter().any(|row| row[0] == id.to_string()), "{listed:?}");
+    assert_eq!(number(&mut client, "SELECT @@pseudo_thread_id"), id);
+    let mut other = Client::builder(address(), NAME, "passed").connect().expect("a login");
+    ok(&mut other, &format!("KILL {id}"));
+    assert!(client.query("SELECT 1").is_err(), "it is gone");
+    // The number of the greeting, which some drivers take, kills as well.
+    let mut third = Client::builder(address(), NAME, "passed").connect().expect("a login");
+    let greeted = third.greeted_id;
+    assert!(u64::from(greeted) >= FIRST);
+    ok(&mut other, &format!("KILL {greeted}"));
+    assert!(third.query("SELECT 1").is_err(), "it is gone");
 }

@@ -89,6 +89,10 @@ pub(super) const TOPICS: &[Topic] = &[
             "SELECT GET_LOCK('{lock}', 0) ;; :reset ;; SELECT IS_FREE_LOCK('{lock}')",
             "INSERT INTO t (b) VALUES ('{w}') ;; :reset ;; SELECT LAST_INSERT_ID()",
             ":prepare {p} SELECT 1 ;; :reset ;; :execute {p}",
+            "SELECT SQL_CALC_FOUND_ROWS id FROM t LIMIT 1 ;; :reset ;; SELECT FOUND_ROWS()",
+            "BEGIN ;; SELECT SQL_CALC_FOUND_ROWS id FROM t LIMIT 2 ;; :reset ;; SELECT FOUND_ROWS()",
+            "SELECT SQL_CALC_FOUND_ROWS id FROM t LIMIT 1 ;; SET @a = 1 ;; :reset ;; \
+             SELECT FOUND_ROWS()",
             "SET NAMES latin1 ;; :reset ;; SELECT @@character_set_client, @@collation_connection",
             "SET autocommit = 0 ;; :reset ;; SELECT @@autocommit",
             "SELECT 'x' + 0 ;; :reset ;; SHOW WARNINGS",
@@ -131,6 +135,11 @@ pub(super) const TOPICS: &[Topic] = &[
             "KILL 4294967295",
             "KILL CONNECTION_ID() ;; :connect",
             "KILL 'text'",
+            "KILL QUERY '{id}'",
+            ":prepare {p} KILL QUERY ? ;; :execute {p} number:{id} ;; :execute {p} untyped number:{id}",
+            ":prepare {p} KILL QUERY ? ;; :execute {p} text:{id}",
+            ":prepare {p} KILL ? ;; :execute {p} number:{id} ;; SELECT 1 ;; :connect",
+            ":prepare {p} KILL CONNECTION ? ;; :execute {p} null ;; :execute {p} text:none",
         ],
     },
     Topic {
@@ -141,6 +150,10 @@ pub(super) const TOPICS: &[Topic] = &[
             ":quit ;; :connect ;; KILL QUERY {victim}",
             ":quit ;; :connect ;; KILL CONNECTION {victim}",
             ":quit ;; :connect ;; :kill {victim}",
+            ":quit ;; :connect ;; :prepare {p} KILL ? ;; :execute {p} number:{victim}",
+            ":quit ;; :connect ;; :prepare {p} KILL CONNECTION ? ;; :execute {p} text:{victim}",
+            ":quit ;; :connect ;; :prepare {p} KILL QUERY ? ;; :execute {p} number:{victim} ;; \
+             :execute {p} untyped number:{victim}",
         ],
     },
 ];

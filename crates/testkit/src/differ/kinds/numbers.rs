@@ -9,6 +9,7 @@ pub(super) const TOPICS: &[Topic] = &[Topic {
         "SET @number = CONNECTION_ID() ;; SELECT @number = {id} AS mine",
         "SET @number = CONNECTION_ID() + 3 ;; SELECT @number - CONNECTION_ID()",
         "SELECT @@pseudo_thread_id = {id} AS mine",
+        "SELECT @@session . pseudo_thread_id = {id} AS mine, @@local/**/.`pseudo_thread_id` = {id} AS too",
         "SELECT `connection_id`() = {id} AS mine",
         "PREPARE number FROM 'SELECT CONNECTION_ID() = {id} AS mine' ;; EXECUTE number",
         "INSERT INTO m (a) VALUES (CONNECTION_ID() = {id}) ;; SELECT a FROM m ORDER BY id DESC LIMIT 1",
