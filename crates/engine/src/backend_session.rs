@@ -15,6 +15,7 @@ use crate::own_id::Number;
 use crate::pin::Pin;
 use crate::session::state::Session;
 use crate::session_variables::{Collates, Interned, SessionVariables, forbids};
+use crate::trackers::is_as_told;
 
 /// The variable that `CONNECTION_ID()` answers with.
 pub(crate) const NUMBER: &[u8] = b"pseudo_thread_id";
@@ -296,7 +297,7 @@ impl BackendSession {
             return None;
         }
         // What Flifo asks for on each backend.
-        if name == b"session_track_system_variables" && value == b"*" {
+        if name == b"session_track_system_variables" && value == b"*" || is_as_told(name, value) {
             return None;
         }
         if name == NUMBER {

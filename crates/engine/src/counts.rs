@@ -136,9 +136,15 @@ impl RowCounts {
         self.found
     }
 
-    /// So many were found before all else was forgotten; `None`: it is not known any more.
-    pub const fn keep_found(&mut self, found: Option<u64>) {
-        (self.found, self.found_on) = (found, None);
+    /// So many were found before all else was forgotten.
+    pub const fn keep_found(&mut self, found: u64) {
+        (self.found, self.found_on) = (Some(found), None);
+    }
+
+    /// What these say was found before all else was forgotten. If only a backend knows, that is asked before its session
+    /// begins anew, too.
+    pub fn keep_found_of(&mut self, before: &Self) {
+        (self.found, self.found_on) = (before.found, before.found_only_on());
     }
 
     /// Another client has used this backend, or the backend has run something between this client's statements.

@@ -21,6 +21,9 @@ pub struct InitConnect {
 /// A longer one would not fit into a line of the log.
 const TEXT_MAX: usize = 4096;
 
+/// What a client asks to be told of it says itself.
+const TRACKS: [SetMark; 3] = [SetMark::Tracks, SetMark::TracksState, SetMark::TracksTransactions];
+
 impl InitConnect {
     /// Reads a text. The error says why it cannot be what sessions begin with.
     pub fn read(text: &str) -> Result<Self, String> {
@@ -42,7 +45,7 @@ impl InitConnect {
         }
         let intent = Intent::read(read);
         match (intent.sets, intent.pin) {
-            (Some(sets), None) if !sets.has(SetMark::Tracks) => {
+            (Some(sets), None) if !TRACKS.iter().any(|mark| sets.has(*mark)) => {
                 Ok(Self { text: text.into(), sets })
             }
             (_, pin) => {

@@ -58,6 +58,7 @@ pub mod statement;
 pub mod statements;
 mod sync;
 pub mod time_limits;
+pub mod trackers;
 pub mod trial;
 pub mod turns;
 pub mod upload;

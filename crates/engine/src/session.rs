@@ -6,6 +6,7 @@ mod diagnostics;
 pub mod earlier;
 pub mod facts;
 pub mod leftover;
+mod listens;
 mod messages;
 mod moved;
 pub mod observe;

@@ -113,6 +113,16 @@ impl Charset {
         }
     }
 
+    /// Whether MariaDB has a collation of this number, as a client names it when it logs in (10.11, and those of all
+    /// later versions that fit a byte). Of one that it does not have it makes the server's own; and when such a session
+    /// is reset, that of an earlier session which had the thread.
+    pub const fn is_of_mariadb(collation: u8) -> bool {
+        matches!(
+            collation,
+            1..=16 | 18..=75 | 77..=99 | 101..=124 | 128..=151 | 159..=183 | 192..=215 | 223..=247
+        )
+    }
+
     /// Whether a letter may have a second byte that is also that of a backslash or of a back-tick.
     #[inline]
     pub(crate) const fn hides_quotes(self) -> bool {

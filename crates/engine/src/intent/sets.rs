@@ -10,6 +10,7 @@ use super::builtins::{LONGEST, upper};
 use crate::marks::Marks;
 use crate::pin::Pin;
 use crate::session_variables::{Becomes, Collates, SessionVariable, Several};
+use crate::trackers::{Listen, TRACKERS};
 
 /// What a `SET` statement does, if all it does is to set known variables of its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,10 @@ pub enum SetMark {
     /// It asks for reports on other variables than a backend's server must report: behind it, the backend's reports
     /// must be asked for again, and all that it may have set without a report.
     Tracks,
+    /// It asks to be told of changes of state, as a backend's server tells Flifo of them.
+    TracksState,
+    /// The same of transactions.
+    TracksTransactions,
     /// It may end the transaction that it runs in (`autocommit`), or does what no rollback undoes (`GLOBAL`).
     BeyondTransaction,
 }
@@ -53,6 +58,10 @@ enum Step {
     /// Between the target and its value.
     Operator,
     Value,
+    /// The value of a variable that says what the server reports.
+    Tracker(usize),
+    /// Behind it.
+    Tracked,
     /// The characteristics of transactions: words and commas.
     Transaction,
 }
@@ -72,6 +81,8 @@ pub(super) struct SetReader {
     pub(super) sets: Sets,
     /// `NAMES` was the target, and all since are names.
     names_only: bool,
+    /// Which of [`TRACKERS`] the target is.
+    tracker: Option<usize>,
     /// What it sets holds for the statement that follows in it (`SET STATEMENT … FOR …`).
     for_statement: bool,
     /// It sets `sql_mode` for that statement only.
@@ -86,6 +97,7 @@ impl SetReader {
             depth: 0,
             sets,
             names_only: false,
+            tracker: None,
             for_statement: false,
             passing_mode: false,
         }
@@ -98,7 +110,9 @@ impl SetReader {
             Step::Character if token.is_word("SET") => self.step = Step::Value,
             Step::Character => return Some(Pin::Set),
             Step::Operator => match token {
-                Token::Symbol(b'=') => self.step = Step::Value,
+                Token::Symbol(b'=') => {
+                    self.step = self.tracker.take().map_or(Step::Value, Step::Tracker);
+                }
                 // `SET a.b = …` sets a variable of a procedure, or of a key cache.
                 _ => return Some(Pin::Set),
             },
@@ -118,6 +132,14 @@ impl SetReader {
                 Token::String(_) => {}
                 _ => self.names_only = false,
             },
+            Step::Tracker(at) => {
+                self.step = Step::Tracked;
+                return self.tracks(at, token);
+            }
+            Step::Tracked => match token {
+                Token::Symbol(b',') => self.step = Step::Target(Scope::None),
+                _ => return Some(Pin::Set),
+            },
             Step::Transaction => {}
         }
         self.sets.marks.set(SetMark::Names, self.names_only && self.sets.count == 1);
@@ -131,7 +153,26 @@ impl SetReader {
 
     /// Whether the token in hand was read as part of the syntax of `SET`, rather than of a value.
     pub(super) fn is_value(&self) -> bool {
-        self.step == Step::Value
+        matches!(self.step, Step::Value | Step::Tracker(_) | Step::Tracked)
+    }
+
+    /// A value of a variable that says what the server reports. What is not said as Flifo says it to a backend changes
+    /// what Flifo is told there.
+    fn tracks(&mut self, at: usize, token: Token<'_>) -> Option<Pin> {
+        let (_, told, listen) = TRACKERS[at];
+        let is_on = told == b"ON";
+        let is_told = match token {
+            Token::Word(word) => {
+                word.eq_ignore_ascii_case(told) || is_on && word.eq_ignore_ascii_case(b"TRUE")
+            }
+            Token::String(text) => text.eq_ignore_ascii_case(told),
+            Token::Number(number) => number == if is_on { &b"1"[..] } else { b"2" },
+            _ => false,
+        };
+        let marks = &mut self.sets.marks;
+        marks.add_if(SetMark::TracksState, listen == Some(Listen::State));
+        marks.add_if(SetMark::TracksTransactions, listen == Some(Listen::Transactions));
+        (!is_told).then_some(Pin::Set)
     }
 
     fn target(&mut self, scope: Scope, token: Token<'_>) -> Option<Pin> {
@@ -194,6 +235,11 @@ impl SetReader {
         }
         if name.eq_ignore_ascii_case(b"session_track_system_variables") {
             self.sets.marks.add(SetMark::Tracks);
+            return None;
+        }
+        let is_it = |(of, ..): &(&[u8], _, _)| name.eq_ignore_ascii_case(of);
+        if let Some(at) = TRACKERS.iter().position(is_it) {
+            self.tracker = Some(at);
             return None;
         }
         self.passing_mode |= self.for_statement && name.eq_ignore_ascii_case(b"sql_mode");

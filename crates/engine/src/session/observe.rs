@@ -150,7 +150,7 @@ pub fn end_shared(session: &mut Session, facts: &Facts, end: &SharedEnd<'_>) {
     match end {
         SharedEnd::Rows { rows, status } => {
             session.see_status(*status);
-            session.counts.keep_found(Some(*rows));
+            session.counts.keep_found(*rows);
             session.see_told(0, false, facts.messages, None);
             session.see_messages(0, false, facts.messages);
         }

@@ -11,7 +11,7 @@ use wire::tracker::{Change, Changes};
 
 use super::beginning::Beginning;
 use super::diagnostics::{Diagnostics, Told};
-use crate::backend_session::{BackendSession, NUMBER};
+use crate::backend_session::BackendSession;
 use crate::counts::RowCounts;
 use crate::insert_id::InsertId;
 use crate::intent::{Moves, SetMark, Sets};
@@ -22,6 +22,7 @@ use crate::passed_texts::PassedTexts;
 use crate::pin::Pin;
 use crate::session_variables::{Interned, SessionVariables};
 use crate::statements::Statements;
+use crate::trackers::Listen;
 use crate::user_variables::UserVariables;
 
 /// What the server makes of `FOUND_ROWS()` when a session begins anew.
@@ -50,6 +51,9 @@ pub struct Session {
     /// User variables that any backend can be told.
     pub variables: UserVariables,
     pub(super) marks: Marks<Mark>,
+    /// What it is told of beyond what any client is.
+    #[serde(default, skip_serializing_if = "super::listens::is_none")]
+    pub(super) listens: Marks<Listen>,
     #[serde(with = "crate::described::status")]
     pub(super) status: Status,
     /// The status flags of a session that has done nothing yet.
@@ -85,10 +89,8 @@ pub struct Session {
 /// What a session is marked with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// It has asked for reports on other variables than servers report by default, and is told of all.
-    ToldOfAll,
     /// Its backend was lost with a transaction, and its client has not been told.
-    LostTransaction,
+    LostTransaction = 1,
     /// The next transaction has characteristics of its own, or one is open that was begun by name.
     Characteristics,
     /// A statement failed where transactions begin by themselves, and the server does not say whether one did.
@@ -288,11 +290,6 @@ impl Session {
         self.marks.add(Mark::AskedNumber);
     }
 
-    /// Whether it is told of all variables that change, rather than of those that any client is.
-    pub fn is_told_of_all(&self) -> bool {
-        self.marks.has(Mark::ToldOfAll)
-    }
-
     /// Learns from the status flags of an OK or EOF packet.
     pub fn see_status(&mut self, status: Status) {
         let mode = Status(Status::NO_BACKSLASH_ESCAPES.0 | Status::ANSI_QUOTES.0);
@@ -342,22 +339,21 @@ impl Session {
         let follow = sets.is_some_and(|sets| sets.collates.follow_connection());
         if sets.is_some_and(|sets| sets.has(SetMark::Tracks)) {
             // What it has set is asked for behind it, as it may have ended the reports.
-            self.marks.add(Mark::ToldOfAll);
             reason = None;
+        }
+        if let Some(sets) = sets {
+            self.see_sets(sets);
         }
         let is_move = self.moves == Moves::IntoSchema;
         let mut schema_changed = false;
         for change in Changes::new(ok.changes) {
-            self.marks.add_if(
-                Mark::OwnNumber,
-                matches!(&change, Ok(Change::Variable { name, .. }) if *name == NUMBER),
-            );
-            if let Ok(Change::Variable { name, .. }) = &change
-                && matches!(*name, b"collation_connection" | b"character_set_connection")
-                && is_kept
-                && !follow
-            {
-                backend.see_connection_apart();
+            if let Ok(Change::Variable { name, value }) = &change {
+                self.see_variable(name, value);
+                let is_of_connection =
+                    matches!(*name, b"collation_connection" | b"character_set_connection");
+                if is_of_connection && is_kept && !follow {
+                    backend.see_connection_apart();
+                }
             }
             match change {
                 Ok(Change::Schema(_)) => schema_changed = true,
@@ -436,17 +432,16 @@ impl Session {
     /// server; and numbers of statements are not given again: a client may close one that it had
     /// before.
     pub fn reset(&mut self, found: Reset) {
-        let found = match found {
-            Reset::KeepsFound => self.counts.found(),
-            Reset::ForgetsFound => Some(0),
-        };
+        let counts = self.counts;
         let mut statements = std::mem::take(&mut self.statements);
         statements.clear();
         let schema = self.schema.take();
         let reads = self.reads;
         *self = Self { statements, was_reset: true, ..Self::new(schema, self.fresh) };
         self.forget_reading(reads);
-        self.counts.keep_found(found);
+        if found == Reset::KeepsFound {
+            self.counts.keep_found_of(&counts);
+        }
     }
 }
 

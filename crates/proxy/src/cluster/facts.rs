@@ -24,6 +24,8 @@ pub(crate) struct ServerFacts {
     /// TLS has failed on its Unix socket, and that clients are passed through in plain has been said.
     tls_fails: AtomicBool,
     told_plain: AtomicBool,
+    /// It reports the GTIDs of writes.
+    tells_gtids: AtomicBool,
     /// The second in which it was started, by its own clock; zero if that is not known.
     started: AtomicU64,
     /// What it says of its sessions, and what resets undo there.
@@ -43,6 +45,7 @@ impl Default for ServerFacts {
             statements_max: AtomicU32::new(16_382),
             tls_fails: AtomicBool::new(false),
             told_plain: AtomicBool::new(false),
+            tells_gtids: AtomicBool::new(false),
             started: AtomicU64::default(),
             reports: SessionReports::default(),
             standing: AtomicU8::default(),
@@ -124,6 +127,18 @@ impl Standing {
 }
 
 impl ServerFacts {
+    /// It has reported the GTID of a write.
+    pub(crate) fn see_gtid(&self) {
+        if !self.tells_gtids() {
+            self.tells_gtids.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether its sessions have GTIDs of their last writes.
+    pub(crate) fn tells_gtids(&self) -> bool {
+        self.tells_gtids.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn learn(&self, greeting: &Greeting) {
         let old = lock(&self.greeting).replace(greeting.clone());
         let is_other = old.is_none_or(|old| old.version != greeting.version);

@@ -4,7 +4,10 @@
 //!
 //! Invariant: a client that waits for such an answer is resumed when it has come, or when it never will.
 
+use std::rc::Rc;
+
 use engine::insert_id::OnBackend;
+use engine::numbers::NumberMap;
 use engine::session::setup::{Purpose, Setup};
 use wire::response::OkPacket;
 use wire::rows;
@@ -55,8 +58,9 @@ fn learn_found(worker: &Worker, backend: &Backend, client: u32, rows: Option<u64
     }
     session.counts.lose(backend.id);
     drop(session);
-    if client.awaits().is_some_and(Awaits::reads_again) && client.state() == ClientState::Preparing
-    {
+    // That of a reset is not over with this.
+    let waits = |it: Awaits| it.reads_again() && it != Awaits::Reset;
+    if client.awaits().is_some_and(waits) && client.state() == ClientState::Preparing {
         worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
 }
@@ -111,9 +115,9 @@ pub(crate) fn ask_before_end(worker: &Worker, backend: &Backend) -> bool {
     let inserter = state
         .inserter
         .filter(|id| knows(id, |it, backend| it.session.borrow().insert_id.is_on(backend)));
-    let found = |it: &Client, backend: u64| it.session.borrow().counts.are_found_on(backend);
-    let finder = state.finder.filter(|id| knows(id, found));
-    drop((clients, state));
+    drop(state);
+    let finder = finder(&clients, backend);
+    drop(clients);
     match (finder, inserter) {
         _ if backend.is_closing() => return false,
         (Some(finder), inserter) => session_setup::send(backend, Setup::found(finder, inserter)),
@@ -121,6 +125,13 @@ pub(crate) fn ask_before_end(worker: &Worker, backend: &Backend) -> bool {
         (None, None) => return false,
     }
     true
+}
+
+/// The client of which only this backend knows how many rows it has found.
+pub(crate) fn finder(clients: &NumberMap<u32, Rc<Client>>, backend: &Backend) -> Option<u32> {
+    let finder = backend.session.borrow().finder?;
+    let client = clients.get(&finder)?;
+    client.session.borrow().counts.are_found_on(backend.id).then_some(finder)
 }
 
 /// Asks a backend for this client's last insert id.

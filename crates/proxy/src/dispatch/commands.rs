@@ -14,6 +14,7 @@ use engine::session::Messages;
 use engine::session::facts::{Facts, Reads};
 use engine::session_variables::SessionVariables;
 use engine::statements::{BYTES_MAX, STATEMENTS_MAX};
+use engine::trackers::Listen;
 use engine::user_variables::Assignment;
 use wire::command::{Opcode, Shape, query_text_at};
 use wire::frame::HEADER;
@@ -158,7 +159,8 @@ fn pass_through(
     }
 }
 
-/// Passes a command on that the server answers, with the numbers that it knows in the place of Flifo's.
+/// Passes a command on that the server answers. What it kills may be a client of Flifo's. `CONNECTION_ID()` is the
+/// server's to answer: that is the number in its process list, where tools look for it.
 fn pass(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
@@ -224,9 +226,6 @@ fn pass(
     command.noted = notes::begin_pass_through(worker, &command, opcode, text);
     command.changes(text.and_then(|text| rights::change_by_text(worker, client, text)));
     client.session.borrow_mut().see_passed_text(query.text(), !is_query);
-    if has_own_id {
-        query_rewrite::put_own_id(worker, client, &mut query);
-    }
     enter_pass_through(worker, client, command, query.packet());
 }
 
@@ -438,6 +437,9 @@ fn enter_text(
         if intent.has(Trait::AsksGtid) {
             query_rewrite::put_gtid(worker, client, query);
         }
+        if intent.has(Trait::ShowsVariables) {
+            query_rewrite::list_gtid(worker, client, query);
+        }
         if intent.has(Trait::Kill)
             && let Some(order) = kill_orders::read_order(worker, client, query.text())
         {
@@ -488,7 +490,9 @@ fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
             || modes.split(|byte| *byte == b',').any(|mode| mode == b"ORACLE")
     };
     let begins_oddly = || session.settings.as_ref().is_some_and(is_odd);
-    let may_begin = !has_backend && (session.is_plain() || session.has_begun());
+    // A client that is told of transactions is told by the server.
+    let is_told = session.listens().has(Listen::Transactions);
+    let may_begin = !has_backend && !is_told && (session.is_plain() || session.has_begun());
     if intent.has(Trait::Begin) && may_begin && !begins_oddly() {
         session.begin();
     } else if intent.has(Trait::End) && session.has_begun() {

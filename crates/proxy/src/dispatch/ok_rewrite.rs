@@ -2,19 +2,12 @@
 
 use std::cell::RefCell;
 
+use engine::marks::Marks;
+use engine::trackers::Listen;
 use wire::capability::Capabilities;
 use wire::frame::{HEADER, put_packet_with};
 use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes, put_change};
-
-/// Which changes of variables a client is told of.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listens {
-    /// Those that servers report by default.
-    ToUsual,
-    /// It has asked for more, and is told of all.
-    ToAll,
-}
 
 /// The OK packet as the client would have got it: without what only Flifo asked the server to report. The GTID of a
 /// write, if it is reported, is told to `note`.
@@ -22,7 +15,7 @@ pub(crate) fn ok(
     ok: &OkPacket<'_>,
     packet: &[u8],
     capabilities: Capabilities,
-    listens: Listens,
+    listens: Marks<Listen>,
     scratch: &RefCell<Vec<u8>>,
     note: impl Fn(&[u8]),
 ) -> Option<Vec<u8>> {
@@ -38,10 +31,18 @@ pub(crate) fn ok(
         match change {
             Change::Schema(_) => put_change(&mut changes, change),
             Change::Variable { name, .. }
-                if listens == Listens::ToAll || TRACKED.contains(&name) =>
+                if listens.has(Listen::Variables) || TRACKED.contains(&name) =>
             {
                 put_change(&mut changes, change);
             }
+            Change::State if listens.has(Listen::State) => put_change(&mut changes, change),
+            Change::TransactionCharacteristics(_) | Change::TransactionState(_)
+                if listens.has(Listen::Transactions) =>
+            {
+                put_change(&mut changes, change);
+            }
+            // Flifo does not ask for them: its client has, and keeps the backend.
+            Change::Gtids(_) => put_change(&mut changes, change),
             _ => {}
         }
     }

@@ -117,6 +117,17 @@ pub(crate) fn put_gtid(worker: &Worker, client: &Client, query: &mut QueryPacket
     }
 }
 
+/// The same for a `SHOW VARIABLES` that would show it: else what it shows may be another client's.
+pub(crate) fn list_gtid(worker: &Worker, client: &Client, query: &mut QueryPacket<'_>) {
+    if !worker.at(client.server.get()).server.facts.tells_gtids() {
+        return;
+    }
+    let text = query.text();
+    let put = client.gtid.with(|gtid| gtid::put_in_list(text, gtid));
+    let text = put.unwrap_or_else(|| gtid::put_in_list(text, &[]));
+    query.rewrite(text);
+}
+
 /// Puts what answers it in the place of a `GET DIAGNOSTICS` that no backend can answer. False: a backend can.
 pub(crate) fn put_diagnostics(
     worker: &Worker,

@@ -24,7 +24,7 @@ use crate::dispatch::handover;
 use crate::dispatch::in_flight::{AfterReply, InFlight, Settled};
 use crate::dispatch::interrupted;
 use crate::dispatch::lost_backend;
-use crate::dispatch::ok_rewrite::{self, Listens};
+use crate::dispatch::ok_rewrite;
 use crate::dispatch::prepared;
 use crate::dispatch::reply_end;
 use crate::dispatch::rights;
@@ -498,10 +498,7 @@ fn see_ok(
     packet: &[u8],
 ) -> Option<Vec<u8>> {
     if !client.is_pooled() {
-        let mut session = client.session.borrow_mut();
-        session.see_status(ok.status);
-        session.see_passed_answer(Some(ok.changes));
-        return None;
+        return see_passed_ok(worker, client, ok, packet);
     }
     step!("learn");
     if matches!(flight.purpose, Purpose::Unreported) {
@@ -557,7 +554,7 @@ fn see_ok(
         true => session.counts.see_several(backend.id),
         false => session.counts.see_affected(affected, backend.id),
     }
-    let listens = if session.is_told_of_all() { Listens::ToAll } else { Listens::ToUsual };
+    let listens = session.listens();
     drop(session);
     let note = |gtid: &[u8]| unreported::note_gtid(worker, client, backend, gtid);
     let rewritten = ok_rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note);
@@ -567,6 +564,25 @@ fn see_ok(
         }
         _ => rewritten,
     }
+}
+
+/// The same of a client whose backend is its own.
+fn see_passed_ok(
+    worker: &Worker,
+    client: &Client,
+    ok: &OkPacket<'_>,
+    packet: &[u8],
+) -> Option<Vec<u8>> {
+    let mut session = client.session.borrow_mut();
+    session.see_status(ok.status);
+    session.see_passed_answer(Some(ok.changes));
+    if !client.has_key() {
+        return None;
+    }
+    // It is alone on a backend that Flifo has logged in on, and has asked for reports.
+    session.see_alone(ok.changes);
+    let (listens, scratch) = (session.listens(), &worker.scratch);
+    ok_rewrite::ok(ok, packet, client.capabilities, listens, scratch, |_| {})
 }
 
 /// Whether a statement may have fired triggers, or called what a view calls, before it failed like this.

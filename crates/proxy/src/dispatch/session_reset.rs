@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use engine::insert_id::InsertId;
 use engine::session::setup::{Purpose, Setup, Step};
+use wire::charset::Charset;
 use wire::command::Opcode;
 use wire::response::{OkPacket, Status};
 use wire::rows;
@@ -27,8 +28,8 @@ pub(crate) fn begin(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     }
     let fresh = Rc::clone(backend.session.borrow().fresh());
     // MySQL does not let every user set all variables to what they are. MariaDB's reset leaves the character sets as
-    // they were at the login.
-    let ask = match is_mysql(worker, backend) {
+    // they were at the login, if it had been told one that it knows.
+    let ask = match has_row(worker, backend) {
         true => Some(fresh.question_of_values()),
         false => fresh.probe(fresh.unchanged()),
     };
@@ -39,9 +40,13 @@ pub(crate) fn begin(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     // What the old session had prepared is closed with it.
     backend.known.borrow_mut().clear();
     backend.ahead.borrow_mut().clear();
-    let inserters = worker.clients.borrow();
-    let inserters = inserters.values().filter(|it| it.session.borrow().insert_id.is_on(backend.id));
+    let clients = worker.clients.borrow();
+    let inserters = clients.values().filter(|it| it.session.borrow().insert_id.is_on(backend.id));
+    let finder = capture::finder(&clients, backend);
     backend.in_one_write(|| {
+        if let Some(finder) = finder {
+            session_setup::send(backend, Setup::found(finder, None));
+        }
         inserters.for_each(|client| capture::ask_insert_id(client.id, backend));
         for (step, command, text) in [
             (Step::Reset, Opcode::ResetConnection, ""),
@@ -65,13 +70,19 @@ pub(crate) fn renew(worker: &Worker, backend: &Backend, ok: &OkPacket<'_>) -> bo
         // Its answer is a row, too.
         return !ok.status.has(Status::IN_TRANSACTION);
     }
-    is_mysql(worker, backend)
+    has_row(worker, backend)
         || backend.session.borrow_mut().renew(ok, &mut worker.pool.interned.borrow_mut())
 }
 
 /// Whether a session that was reset answers with a row.
 pub(crate) fn has_row(worker: &Worker, backend: &Backend) -> bool {
-    !backend.reports || is_mysql(worker, backend)
+    !backend.reports || is_mysql(worker, backend) || has_any_charset(worker, backend)
+}
+
+/// Whether a reset may leave any character set: see [`Charset::is_of_mariadb`].
+fn has_any_charset(worker: &Worker, backend: &Backend) -> bool {
+    let key = backend.key.get().map(|key| worker.pool.keys.borrow().get(key));
+    key.is_some_and(|key| !Charset::is_of_mariadb(key.collation))
 }
 
 /// The same from a row.

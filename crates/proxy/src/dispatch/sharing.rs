@@ -379,7 +379,7 @@ fn is_same(leader: &Client, command: &Command, client: &Client) -> bool {
         && one.schema == two.schema
         && one.was_reset == two.was_reset
         && one.status() == two.status()
-        && one.is_told_of_all() == two.is_told_of_all()
+        && one.listens() == two.listens()
         && is_free(&two)
         && matches!(asks, (Some(one), Some(two)) if one.is_same(&two))
 }
@@ -482,10 +482,8 @@ pub(crate) fn keep_types(session: &mut Session, command: &Command) {
     let payload = command.packet.get(HEADER..).unwrap_or_default();
     let Some(id) = command.facts.in_hand.map(|it| it.id) else { return };
     let Some(prepared) = session.statements.get(id) else { return };
-    if let Ok(Execute { types: Some(types), .. }) = Execute::decode(payload, prepared.parameters)
-        && prepared.types.as_deref() != Some(types)
-    {
-        prepared.types = Some(types.into());
+    if let Ok(execute) = Execute::decode(payload, prepared.parameters) {
+        prepared.learn_types(execute.types);
     }
 }
 

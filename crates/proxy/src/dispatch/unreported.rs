@@ -114,6 +114,7 @@ pub(crate) fn see_failure(worker: &Worker, backend: &Backend) {
 /// The server has reported the GTID of a write.
 pub(crate) fn note_gtid(worker: &Worker, client: &Client, backend: &Backend, gtid: &[u8]) {
     client.gtid.set(Some(gtid.into()));
+    worker.at(backend.server).server.facts.see_gtid();
     if let Some(members) = worker.shared.cluster.routes_at(backend.server) {
         members.acknowledge(backend.server, gtid);
     }

@@ -258,6 +258,10 @@ fn a_client_is_told_the_gtid_of_its_own_last_write() {
         });
         for (client, told) in clients.iter_mut().zip(told) {
             assert_eq!(one(client, "SELECT @@last_gtid").unwrap(), told);
+            for list in ["LIKE 'last\\_gtid'", "WHERE Variable_name = 'last_gtid'"] {
+                let rows = client.query(&format!("SHOW VARIABLES {list}")).unwrap();
+                assert_eq!(rows, [["last_gtid", &told]], "{list}");
+            }
             assert_eq!(
                 one(client, "SELECT 1 FROM DUAL WHERE @@session.last_gtid <> ''").unwrap(),
                 "1"
@@ -266,6 +270,11 @@ fn a_client_is_told_the_gtid_of_its_own_last_write() {
     }
     let mut other = client(&flifo).unwrap();
     assert_eq!(one(&mut other, "SELECT @@last_gtid").unwrap(), "", "it has written nothing");
+    let all = other.query("SHOW SESSION VARIABLES").unwrap();
+    let direct = cluster.servers[0].sql("SHOW SESSION VARIABLES").unwrap();
+    let is_listed = |row: &Vec<String>| direct.contains(&format!("{}\t", row[0]));
+    assert!(all.len() > 500 && all.iter().all(is_listed), "{all:?}");
+    assert!(all.iter().any(|row| row[0] == "last_gtid" && row[1].is_empty()));
 }
 
 #[test]

@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use testkit::client::Problem;
 use testkit::fake_client::{Answer, FakeClient};
 use testkit::reply::{Flag, Reply, honest};
 use testkit::scene::{Scene, row, wait_for};
+use wire::auth::Plugin;
 
 use crate::shared::{Shared, USER, ok, server};
 
@@ -128,4 +130,71 @@ fn what_follows_a_transaction_by_a_variable_is_the_servers_affair() {
     assert_eq!(ok(&mut client, "SELECT @@in_transaction"), "1");
     drop(client);
     assert!(shared.is_free());
+}
+
+/// As a shell does that pipes a statement into a socket.
+#[test]
+fn a_client_that_sends_nothing_more_gets_its_reply() {
+    let shared = Shared::start("ends_half_closed");
+    for name in [USER, "half_passed"] {
+        if name != USER {
+            server().sql("CREATE USER half_passed IDENTIFIED BY 'half'").expect("an account");
+        }
+        let password = if name == USER { server().password() } else { "half" };
+        let mut client = FakeClient::login(shared.flifo.port(), name, password).expect("a login");
+        client.send_packet(0, b"\x03SELECT SLEEP(0.3)");
+        client.half_close();
+        assert_eq!(client.read_answer().expect("a row"), [b"0"], "{name}");
+        assert!(client.is_closed());
+    }
+    // What takes longer is ended, as it is where a client has gone.
+    let mut client =
+        FakeClient::login(shared.flifo.port(), USER, server().password()).expect("a login");
+    client.send_packet(0, b"\x03SELECT SLEEP(100)");
+    client.half_close();
+    assert!(client.is_closed());
+    assert!(shared.is_free());
+}
+
+#[test]
+fn a_client_whose_change_of_user_is_refused_goes_on_as_it_was() {
+    let shared = Shared::start("ends_refused");
+    let (mut pooled, mut direct) = (shared.client(), shared.direct());
+    ok(&mut direct, "CREATE TABLE t (i INT) ENGINE=InnoDB");
+    let asks = "SELECT @a IS NULL, @@max_sort_length, DATABASE(), CURRENT_USER(), COUNT(*) FROM t";
+    for round in 0..5 {
+        let mut seen = Vec::new();
+        for client in [&mut direct, &mut pooled] {
+            for text in ["SET @a = 1, max_sort_length = 70", "BEGIN", "INSERT INTO t VALUES (1)"] {
+                ok(client, text);
+            }
+            // To the user itself, and to one that does not exist.
+            let name = if round == 1 { "unheard_of" } else { USER };
+            let refused = client.change_user(name, "wrong", &Plugin::NativePassword);
+            let Err(Problem::Refused { code, .. }) = refused else { panic!("{refused:?}") };
+            seen.push((code, ok(client, asks)));
+        }
+        assert_eq!(seen[0], seen[1], "round {round}");
+        assert_eq!(seen[0].0, if round < 3 { 1045 } else { 1047 });
+    }
+    drop(pooled);
+    assert!(shared.is_free());
+}
+
+/// As MariaDB keeps them. Another client is on the backend in between, and the client has left something to be undone.
+#[test]
+fn rows_that_were_found_are_known_after_a_reset() {
+    let shared = Shared::start("ends_found");
+    ok(&mut shared.direct(), "CREATE TABLE t SELECT 1 AS a UNION SELECT 2 UNION SELECT 3");
+    for leaves in ["SELECT 1 FROM t LIMIT 0", "BEGIN", "CREATE TEMPORARY TABLE own (i INT)"] {
+        let port = shared.flifo.port();
+        let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
+        client.query("USE ends_found").expect("a schema");
+        client.query(leaves).expect(leaves);
+        let found = "SELECT SQL_CALC_FOUND_ROWS a FROM t ORDER BY a LIMIT 1";
+        assert_eq!(client.query(found), Ok(vec![b"1".to_vec()]), "{leaves}");
+        client.command(b"\x1f").expect("a reset");
+        assert!(shared.is_free());
+        assert_eq!(client.query("SELECT FOUND_ROWS()"), Ok(vec![b"3".to_vec()]), "{leaves}");
+    }
 }

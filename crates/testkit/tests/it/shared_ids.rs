@@ -358,17 +358,17 @@ fn a_prepared_kill_takes_the_number_as_its_parameter() {
             assert!(begun.elapsed().as_secs() < 30, "it does not run");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        killer.execute_with(kill, &parameter(kind, &value)).expect("it is obeyed");
+        killer.execute_bytes(kill, &parameter(kind, &value)).expect("it is obeyed");
         let (mut victim, ended) = running.join().expect("an end");
         assert!(ended.expect_err("it was killed").to_string().contains("1317"));
         // Types are sent once.
         let untyped = [&[0, 0], &value[..]].concat();
-        killer.execute_with(kill, &untyped).expect("it is obeyed");
+        killer.execute_bytes(kill, &untyped).expect("it is obeyed");
         let kill = killer.prepare("KILL ?").expect("a statement");
-        killer.execute_with(kill, &parameter(kind, &value)).expect("it is obeyed");
+        killer.execute_bytes(kill, &parameter(kind, &value)).expect("it is obeyed");
         assert!(victim.query("SELECT 1").is_err(), "it is gone");
         // What names no client of Flifo's goes to the server.
-        let refused = killer.execute_with(kill, &parameter(8, &(1_u64 << 29).to_le_bytes()));
+        let refused = killer.execute_bytes(kill, &parameter(8, &(1_u64 << 29).to_le_bytes()));
         assert!(refused.expect_err("unknown").to_string().contains("1094"));
     }
 }

@@ -1,6 +1,9 @@
 //! Session variables of clients that share one backend: each has its own, none keeps the backend for them.
 
+use backend::Address;
+use testkit::client::Client;
 use testkit::fake_client::FakeClient;
+use testkit::flifo::Flifo;
 
 use crate::shared::{Shared, USER, fails, ok, server};
 
@@ -215,4 +218,64 @@ fn what_comes_with_a_schema_is_as_on_a_connection_of_its_own() {
         assert_eq!(other.query(LOOK), own);
     }
     assert!(shared.end()("backends_reset") >= 2);
+}
+
+/// MariaDB gives a session that names no collation of its own the server's; and when that is reset, what an earlier
+/// session on the thread had.
+#[test]
+fn a_character_set_that_the_server_does_not_have_is_the_servers_after_resets() {
+    let shared = Shared::start("settings_unknown_charset");
+    let address = |port| Address::Tcp { host: "127.0.0.1".to_owned(), port };
+    let connect = |port, collation| {
+        let client = Client::builder(address(port), USER, server().password());
+        client.named(USER.as_bytes(), collation).connect().expect("a login")
+    };
+    // So that there are such threads.
+    let earlier: Vec<_> = (0..20).map(|_| connect(server().port(), 45)).collect();
+    drop(earlier);
+    let asks =
+        "SELECT @@character_set_client, @@character_set_results, @@collation_connection, HEX('ä')";
+    let want = ok(&mut connect(server().port(), 255), asks);
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let mut client = connect(shared.flifo.port(), 255);
+        seen.push(ok(&mut client, asks));
+        // Its backend is reset behind it.
+        ok(&mut client, "SELECT GET_LOCK('settings_unknown_charset', 0)");
+    }
+    assert!(seen.iter().all(|it| *it == want), "{want}: {seen:?}");
+}
+
+#[test]
+fn flifo_behind_flifo_shares_backends_and_tells_clients_what_they_have_asked_for() {
+    const NAME: &str = "settings_nested";
+    let inner = Shared::start(NAME);
+    let outer = Flifo::start(&format!(
+        "workers = 1\n[server]\naddress = \"127.0.0.1:{}\"\nconnections_max = 1\n[limits]\nwait = \"5s\"\n\
+         [[users]]\nname = \"{USER}\"\npassword = \"{}\"\n",
+        inner.flifo.port(),
+        server().password()
+    ));
+    let address = || Address::Tcp { host: "127.0.0.1".to_owned(), port: outer.port() };
+    let connect = || Client::builder(address(), USER, server().password()).schema(NAME).connect();
+    let mut clients = [connect().expect("a login"), connect().expect("a login")];
+    for round in 0..3 {
+        for (at, client) in clients.iter_mut().enumerate() {
+            ok(client, &format!("SET max_error_count = {}", 10 + at));
+            ok(client, "BEGIN");
+            assert_eq!(ok(client, &format!("SELECT {round}")), round.to_string());
+            ok(client, "COMMIT");
+        }
+        for (at, client) in clients.iter_mut().enumerate() {
+            assert_eq!(ok(client, "SELECT @@max_error_count"), (10 + at).to_string());
+        }
+        assert!(inner.is_free(), "the inner one shares its backend");
+    }
+    // What the inner one is told of state reaches the outer one: the client keeps its backend.
+    ok(&mut clients[0], "CREATE TEMPORARY TABLE own (i INT)");
+    ok(&mut clients[0], "SELECT * FROM own");
+    assert_eq!(fails(&mut clients[1], "SELECT 1"), 1637);
+    drop(clients);
+    let (status, log) = outer.stop();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
 }

@@ -10,10 +10,12 @@ use std::time::Instant;
 
 use engine::cache::{Generations, Seen, TablePlace};
 use engine::classes::ClassId;
+use engine::marks::Marks;
 use engine::rights::Era;
 use engine::schemas::Since;
 use engine::session_variables::SessionVariables;
 use engine::source::Source;
+use engine::trackers::Listen;
 use quick_cache::Weighter;
 use quick_cache::unsync::Cache;
 use wire::capability::Capabilities;
@@ -121,7 +123,7 @@ pub(crate) struct Asked {
     pub(crate) schema: Option<Rc<[u8]>>,
     pub(crate) settings: Option<Rc<SessionVariables>>,
     pub(crate) was_reset: bool,
-    pub(crate) is_told_of_all: bool,
+    pub(crate) listens: Marks<Listen>,
     pub(crate) status: Status,
     pub(crate) what: AskedText,
 }

@@ -30,7 +30,7 @@ pub(crate) fn asked(client: &Client, command: &Command, cluster: ClusterId) -> O
         schema: session.schema.clone(),
         settings: session.settings.clone(),
         was_reset: session.was_reset,
-        is_told_of_all: session.is_told_of_all(),
+        listens: session.listens(),
         status: session.status(),
         what,
     })
@@ -60,7 +60,7 @@ pub(crate) fn is_of(asked: &Asked, client: &Client, command: &Command, cluster: 
         && asked.class == client.ask(command).class
         && asked.schema == session.schema
         && asked.was_reset == session.was_reset
-        && asked.is_told_of_all == session.is_told_of_all()
+        && asked.listens == session.listens()
         && asked.status == session.status()
 }
 
