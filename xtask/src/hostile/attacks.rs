@@ -2,6 +2,7 @@
 
 mod clients;
 mod held;
+mod noise;
 mod strangers;
 
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ const fn not_judged(attack: Attack) -> Attack {
 }
 
 /// All of them, those that once succeeded first.
-pub(super) const ATTACKS: [Attack; 27] = [
+pub(super) const ATTACKS: [Attack; 30] = [
     attack("quoted names of Flifo's own user", strangers::quoted_names),
     attack("quoted names of a capped user", strangers::capped),
     Attack { leg: Leg::Tls, ..attack("REQUIRE by Flifo's certificate", strangers::required) },
@@ -77,6 +78,9 @@ pub(super) const ATTACKS: [Attack; 27] = [
     // The best limit for short statements is two or three here: behind long replies, others would wait for slots.
     with(("workers = 2", "limit = 16"), attack("clients that vanish", clients::vanish)),
     attack("prepared statements", clients::prepared),
+    attack("names that look like log lines", noise::forged_lines),
+    attack("costly queries over HTTP", noise::costly_queries),
+    attack("long prepared texts of many clients", noise::long_texts),
     not_judged(attack("a frozen server", held::frozen_server)),
     with(
         ("workers = 2\nlogs = { file = \"/dev/full\" }", ""),
