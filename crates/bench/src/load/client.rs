@@ -9,6 +9,7 @@ use std::time::Duration;
 use wire::command::{Opcode, Shape};
 
 use super::account::OpenError;
+use super::bystander;
 use super::connection::{Answer, Broken, Connection};
 use super::thread::LoadThread;
 use crate::results::Protocol;
@@ -77,6 +78,33 @@ pub(super) async fn idle(load_thread: Rc<LoadThread>) {
         }
         Err(error) => load_thread.progress.refuse(&format!("an idle client: {error}")),
     }
+}
+
+/// Lives a client that is not measured; the first ones of these hold a row each.
+pub(super) async fn stand_by(load_thread: Rc<LoadThread>, number: u32) {
+    let (bystanders, desk) = (load_thread.order.workload.bystanders, &load_thread.desk);
+    let row = bystanders.row(number);
+    let refuse = |why: &str| load_thread.progress.refuse(&format!("a client for hot rows: {why}"));
+    let mut connection = match open(&load_thread).await {
+        Ok(connection) => connection,
+        Err(error) => return refuse(&error.to_string()),
+    };
+    if number < bystanders.holders {
+        if let Err(why) = bystander::hold(&mut connection, desk, row).await {
+            return refuse(&why);
+        }
+        load_thread.progress.ready();
+        load_thread.released().await;
+    } else {
+        load_thread.progress.ready();
+        load_thread.started().await;
+        tokio::select! {
+            () = load_thread.released() => {}
+            why = bystander::wait_for(&mut connection, desk, row) => refuse(&why.to_string()),
+        }
+    }
+    load_thread.progress.closed();
+    connection.quit();
 }
 
 impl Client {
@@ -340,7 +368,7 @@ const fn remedy(code: u16) -> &'static str {
 }
 
 /// Connects and logs in, when it is this client's turn to.
-pub(super) async fn open(load_thread: &LoadThread) -> Result<Connection, OpenError> {
+async fn open(load_thread: &LoadThread) -> Result<Connection, OpenError> {
     // Never closed, so there is always a permit to come.
     let _permit = load_thread.door.acquire().await;
     let opened = load_thread.order.account.open(&load_thread.order.address).await;

@@ -17,7 +17,6 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::alarm::Alarm;
-use super::bystander;
 use super::client;
 use super::connection::Desk;
 use super::pace::Pace;
@@ -157,7 +156,7 @@ async fn gather(
         clients.spawn_local(client::live(Rc::clone(&load_thread), number, place));
     }
     for bystander in bystanders {
-        clients.spawn_local(bystander::live(Rc::clone(&load_thread), bystander));
+        clients.spawn_local(client::stand_by(Rc::clone(&load_thread), bystander));
     }
     for _ in idle {
         clients.spawn_local(client::idle(Rc::clone(&load_thread)));

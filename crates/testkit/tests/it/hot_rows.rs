@@ -140,6 +140,8 @@ fn others_of_the_form_go_on_where_the_server_tells_which_ones_wait() {
     innocents_go_on(&scene, Way::Text, "DELETE FROM acct WHERE note = {by} AND id = {row}", |_| 9);
     let locks = "SELECT bal FROM acct WHERE note <> {by} AND id = {row} FOR UPDATE";
     innocents_go_on(&scene, Way::Text, locks, |_| 9);
+    let insert = "INSERT INTO acct VALUES ({row}, {by}, 0) ON DUPLICATE KEY UPDATE note = note + 1";
+    innocents_go_on(&scene, Way::Text, insert, |_| 9);
 }
 
 #[test]
