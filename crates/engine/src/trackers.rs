@@ -22,6 +22,6 @@ pub(crate) const TRACKERS: [(&[u8], &[u8], Option<Listen>); 3] = [
 ];
 
 /// Whether a variable is a tracker that has the value by which Flifo is told all.
-pub(crate) fn is_as_told(name: &[u8], value: &[u8]) -> bool {
+pub fn is_as_told(name: &[u8], value: &[u8]) -> bool {
     TRACKERS.iter().any(|(of, told, _)| *of == name && *told == value)
 }
