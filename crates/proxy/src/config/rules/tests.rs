@@ -143,7 +143,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ("name = 'a'\nroute = { server = 'b' }", "f:3:9: rules.route: there is no server \"b\""),
     (
         "name = 'a'\nroute = { role = 'reader', fallback = 'writer' }",
-        "f:3:38: rules.route.fallback: it stands beside a server",
+        "f:3:39: rules.route.fallback: it stands beside a server",
     ),
     (
         "name = 'a'\nroute = { server = 'b', fallback = 'c' }",
