@@ -216,10 +216,10 @@ pub(in crate::differ) const DEFINED: &[&str] = &[
     "CREATE TEMPORARY TABLE t (id INT, a INT, b VARCHAR(20)) ;; {ask} ;; UPDATE t SET a = 5 ;; {ask} ;; \
      DROP TEMPORARY TABLE t ;; {ask}",
     "/*!50000 UPDATE sums SET v = v + {n} WHERE id = 1 */",
-    "SELECT did FROM acts",
-    "SELECT a FROM t WHERE a IN (SELECT did FROM acts)",
+    "SELECT did FROM acts ;; :reset ;; USE dkept",
+    "SELECT a FROM t WHERE a IN (SELECT did FROM acts) ;; :reset ;; USE dkept",
     "UPDATE /*!100100 sums */ SET v = v + {n} WHERE id = 1",
-    "SELECT /*!100100 adding */ ({n})",
+    "SELECT /*!100100 adding */ ({n}) ;; :reset ;; USE dkept",
     "ALTER TABLE child DROP FOREIGN KEY child_ibfk_1 ;; DELETE FROM parent WHERE id = {1|2|3} ;; {ask}",
 ];
 
@@ -233,8 +233,8 @@ pub(in crate::differ) const QUIET: &[&str] = &[
     "UPDATE t SET b = b",
     "SELECT /*! 1 */ ;; {ask}",
     "SELECT /*!50701 STRAIGHT_JOIN */ COUNT(*) FROM warm ;; {ask}",
-    "FROBNICATE {w} ;; {ask}",
-    "SELECT 'never ends ;; {ask}",
+    "FROBNICATE {w} ;; {ask} ;; :reset ;; USE dkept",
+    "SELECT 'never ends ;; {ask} ;; :reset ;; USE dkept",
     "DROP VIEW v v_g ;; {ask}",
     "SELECT did FROM kinds WHERE id = 1 ;; {ask}",
     "UPDATE own SET v = v + {n} WHERE id = {own} ;; SELECT v FROM own WHERE id = {own}",
