@@ -147,7 +147,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "name = 'a'\nroute = { server = 'b', fallback = 'c' }",
-        "f:3:35: rules.route.fallback: a role is",
+        "f:3:36: rules.route.fallback: a role is",
     ),
     ("name = 'a'\nclass = 'b'", "f:3:9: rules.class: there is no class \"b\""),
     ("name = 'a'\nrate = { within = '1s' }", "f:3:8: rules.rate.statements: this is missing"),
