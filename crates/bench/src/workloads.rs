@@ -43,9 +43,11 @@ impl Bystanders {
         self.holders + self.waiters
     }
 
-    /// The row that this bystander holds or waits for. No table of sysbench's has so many rows.
-    pub const fn row(self, bystander: u32) -> u32 {
-        HELD_ROWS + bystander % if self.holders == 0 { 1 } else { self.holders }
+    /// The row that this bystander holds or waits for. No table of sysbench's has so many rows. Each turn has rows of its
+    /// own: InnoDB locks the gaps beside a row that was rolled back a moment ago for a client that inserts it again.
+    pub const fn row(self, turn: u32, bystander: u32) -> u32 {
+        let holders = if self.holders == 0 { 1 } else { self.holders };
+        HELD_ROWS + turn % TURNS * BYSTANDERS_MAX + bystander % holders
     }
 
     /// From what is written behind `hot-row:`.
@@ -284,8 +286,9 @@ fn split_script(text: &str) -> Vec<String> {
 const WEIGHT_MAX: u32 = 10_000;
 const BYSTANDERS_MAX: u32 = 1000;
 
-/// The first row that a bystander holds.
+/// The first row that a bystander holds. The last one is an `INT` as well.
 const HELD_ROWS: u32 = 2_000_000_000;
+const TURNS: u32 = 100_000;
 
 #[cfg(test)]
 mod tests {
@@ -363,7 +366,9 @@ mod tests {
         assert_eq!(hot.bystanders, Bystanders { holders: 1, waiters: 30 });
         assert_eq!((course(&hot).len(), hot.is_for_one_table()), (1, true));
         let hot = workload("hot-row:2x5").bystanders;
-        assert_eq!((hot.count(), hot.row(0), hot.row(3)), (7, HELD_ROWS, HELD_ROWS + 1));
+        assert_eq!((hot.count(), hot.row(0, 0), hot.row(0, 3)), (7, HELD_ROWS, HELD_ROWS + 1));
+        assert_eq!(hot.row(5, 3), HELD_ROWS + 5001);
+        assert!(i32::try_from(hot.row(TURNS - 1, 999)).is_ok());
         assert_eq!(workload("oltp_insert").bystanders.count(), 0);
         for bad in ["hot-row:", "hot-row:2", "hot-row:x", "hot-row:1x1001", "hot-row:-1x1"] {
             let parsed = Workload::parse(bad, &Shape::default());

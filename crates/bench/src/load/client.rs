@@ -83,7 +83,7 @@ pub(super) async fn idle(load_thread: Rc<LoadThread>) {
 /// Lives a client that is not measured; the first ones of these hold a row each.
 pub(super) async fn stand_by(load_thread: Rc<LoadThread>, number: u32) {
     let (bystanders, desk) = (load_thread.order.workload.bystanders, &load_thread.desk);
-    let row = bystanders.row(number);
+    let row = bystanders.row(load_thread.turn, number);
     let refuse = |why: &str| load_thread.progress.refuse(&format!("a client for hot rows: {why}"));
     let mut connection = match open(&load_thread).await {
         Ok(connection) => connection,

@@ -8,7 +8,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
@@ -33,6 +33,8 @@ pub(super) struct LoadThread {
     pub(super) pace: Pace,
     /// Logins at once.
     pub(super) door: Semaphore,
+    /// Milliseconds between the first turn of this process and this one: the same in all threads of a turn.
+    pub(super) turn: u32,
     times: Cell<Option<Times>>,
     is_released: Cell<bool>,
     signal: Notify,
@@ -146,6 +148,7 @@ async fn gather(
         alarm: Alarm::new(epoch)?,
         pace: Pace::new(order.pacing, thread, threads, order.seed),
         door: Semaphore::new(LOGINS_MAX),
+        turn: epoch.duration_since(*FIRST.get_or_init(|| epoch)).as_millis() as u32,
         times: Cell::new(None),
         is_released: Cell::new(false),
         signal: Notify::new(),
@@ -255,6 +258,9 @@ impl Progress {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
     }
 }
+
+/// When the first turn of this process began.
+static FIRST: OnceLock<Instant> = OnceLock::new();
 
 /// So many logins fit any server's backlog.
 const LOGINS_MAX: usize = 32;
