@@ -174,7 +174,14 @@ fn a_frozen_writer_is_found_and_is_the_writer_again_when_it_thaws() {
     client.query("INSERT INTO t VALUES (1, 0)").unwrap();
     cluster.signal(0, Signal::STOP);
     let frozen = Instant::now();
-    let problem = client.query("UPDATE t SET v = v + 1").unwrap_err();
+    // On a busy machine it stops a moment later.
+    let mut ran = 0;
+    let problem = loop {
+        match client.query("UPDATE t SET v = v + 1") {
+            Ok(_) => ran += 1,
+            Err(problem) => break problem,
+        }
+    };
     // Three checks of half a second each, an interval, and what a busy machine adds.
     assert!(frozen.elapsed() < Duration::from_secs(60), "{:?}", frozen.elapsed());
     assert!(problem.to_string().contains("may have been executed"), "{problem}");
@@ -185,7 +192,7 @@ fn a_frozen_writer_is_found_and_is_the_writer_again_when_it_thaws() {
     cluster.signal(0, Signal::CONT);
     let mut client = held.join().unwrap().unwrap();
     let v: u32 = one(&mut client, "SELECT v FROM t").unwrap().parse().unwrap();
-    assert!(v == 10 || v == 11, "{v}");
+    assert!(v == ran + 10 || v == ran + 11, "{v}, {ran} before");
 }
 
 /// The network swallows everything: no reset, no refusal.
