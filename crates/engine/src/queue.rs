@@ -157,31 +157,40 @@ impl<W> Queue<W> {
         self.set_aside(self.queue.tail);
     }
 
-    /// Brings the first of those set aside whom it concerns back to the head. False: there is none.
-    pub fn bring_back(&mut self, is_concerned: impl Fn(&W) -> bool) -> bool {
-        self.bring_back_from(self.aside.head, &is_concerned)
-    }
-
-    /// The same, of those behind so many first; only then of these.
-    pub fn bring_back_behind(&mut self, first: usize, is_concerned: impl Fn(&W) -> bool) -> bool {
-        let mut index = self.aside.head;
-        for _ in 0..first {
+    /// Looks at so many of those set aside, beginning behind so many first, and goes on with the first one behind the
+    /// last. Those for which `comes_back` says so go back to the head, in their order.
+    pub fn bring_back(
+        &mut self,
+        first: usize,
+        looks: usize,
+        mut comes_back: impl FnMut(&W) -> bool,
+    ) {
+        let mut back = Vec::new();
+        let mut index = self.aside_at(first);
+        for _ in 0..looks.min(self.aside.len) {
             let Some(entry) = self.entries.get(index as usize) else { break };
-            index = entry.after;
+            if entry.waiter.as_ref().is_some_and(&mut comes_back) {
+                back.push(index);
+            }
+            index = if entry.after == NONE { self.aside.head } else { entry.after };
         }
-        self.bring_back_from(index, &is_concerned) || self.bring_back(is_concerned)
+        for index in back.into_iter().rev() {
+            self.unlink(index);
+            self.backend_first(index);
+        }
     }
 
-    fn bring_back_from(&mut self, mut index: u32, is_concerned: &impl Fn(&W) -> bool) -> bool {
-        while let Some(entry) = self.entries.get(index as usize) {
-            if entry.waiter.as_ref().is_some_and(is_concerned) {
-                self.unlink(index);
-                self.backend_first(index);
-                return true;
-            }
-            index = entry.after;
+    /// The one behind so many first that were set aside, from the end that is nearer.
+    fn aside_at(&self, first: usize) -> u32 {
+        let Ends { head, tail, len } = self.aside;
+        let behind = len.saturating_sub(first);
+        let (mut index, steps) =
+            if first <= behind { (head, first) } else { (tail, behind.max(1) - 1) };
+        for _ in 0..steps {
+            let Some(entry) = self.entries.get(index as usize) else { break };
+            index = if first <= behind { entry.after } else { entry.before };
         }
-        false
+        index
     }
 
     /// Whether the waiter with this place is one that was set aside.
@@ -309,15 +318,43 @@ mod tests {
             (1, 3, Some(&'c'), Some(&'c'))
         );
         assert_eq!(queue.leave(a), Some('a'));
-        assert!(!queue.bring_back(|waiter| *waiter == 'a'));
-        assert!(!queue.bring_back_behind(1, |waiter| *waiter == 'a'));
-        assert!(queue.bring_back(|waiter| *waiter == 'd'));
+        let mut seen = Vec::new();
+        let mut look = |first, looks, wanted| {
+            seen.clear();
+            queue.bring_back(first, looks, |waiter| {
+                seen.push(*waiter);
+                *waiter == wanted
+            });
+            seen.iter().collect::<String>()
+        };
+        assert_eq!([look(0, 9, 'a'), look(1, 9, 'a'), look(1, 1, 'a')], ["bd", "db", "d"]);
+        assert_eq!([look(2, 0, 'b'), look(1, 9, 'd'), look(5, 9, 'a')], ["", "db", "b"]);
         assert_eq!(queue.pop().map(|it| it.0), Some('d'));
         assert_eq!(queue.pop().map(|it| it.0), Some('c'));
         assert_eq!(queue.aside_since(), Some(now));
         assert_eq!(queue.pop_aside().map(|it| it.0), Some('b'));
         assert_eq!(queue.leave(b), None);
         assert!(queue.pop_aside().is_none() && queue.pop_last().is_none());
+    }
+
+    #[test]
+    fn those_that_come_back_keep_their_order() {
+        let now = Instant::now();
+        let mut queue = Queue::default();
+        for waiter in 0..9 {
+            queue.push(waiter, now);
+            queue.set_head_aside();
+        }
+        for first in 0..9 {
+            let mut seen = None;
+            queue.bring_back(first, 1, |waiter| seen.replace(*waiter).is_some());
+            assert_eq!(seen, Some(first));
+        }
+        queue.push(9, now);
+        // Six, seven, eight, none, one and two are looked at.
+        queue.bring_back(6, 6, |waiter| waiter % 2 == 0);
+        let came: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|(waiter, _)| waiter).collect();
+        assert_eq!((came, queue.aside()), (vec![6, 8, 0, 2, 9], 5));
     }
 
     /// Random joins, departures and services against a plain deque.
@@ -343,7 +380,7 @@ mod tests {
                     2 if random >> 50 & 7 == 1 => {
                         // Aside and back again, of a waiter at either end: it is the first then.
                         queue.set_last_aside();
-                        assert_eq!(queue.bring_back(|_| true), !model.is_empty());
+                        queue.bring_back(0, 1, |_| true);
                         if let Some(last) = model.pop_back() {
                             model.push_front(last);
                         }

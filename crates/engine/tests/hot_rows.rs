@@ -242,3 +242,15 @@ fn those_that_wait_for_nothing_go_on() {
     }
     println!("worst {worst:.2}");
 }
+
+/// A whole crowd waits, and is told apart: it makes no statement of others dearer, which would take minutes here.
+#[test]
+fn thousands_that_wait_are_no_burden() {
+    for beside in [Beside::Nothing, Beside::Few, Beside::All] {
+        let day = Day { waiters: 0, rows: 1, limit: 16, beside, is_held: true };
+        let alone = World::new(day).live() as f64;
+        let share = World::new(Day { waiters: 10_000, ..day }).live() as f64 / alone;
+        println!("{day:?}: {share:.2}");
+        assert!(share >= 0.9, "{day:?}: {share:.2} of what they do alone");
+    }
+}

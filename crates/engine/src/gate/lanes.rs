@@ -3,10 +3,10 @@
 //! One line for statements that come back, one for each class of clients that hold a backend, and one for each key and
 //! class of clients that need a backend. Owns the comparison; slots and backends are taken elsewhere.
 
-use std::cell::Cell;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
+use super::keys::Keys;
 use super::waiter::{Ask, Candidates, Waiter};
 use super::{Full, Gate, KICKED_UP, Reason, Refusal, Waiting};
 use crate::classes::{ClassId, Rank};
@@ -33,8 +33,25 @@ pub(super) enum Changed {
     Waits,
 }
 
+/// Which of a form may be left of those set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// Those whose equals wait.
+    Equals,
+    Others,
+}
+
 /// So many of those set aside are brought back at once where nothing tells which of them may start.
 const LOOKED_AGAIN: usize = 64;
+
+/// So many of a lane are looked at, each twice: now and then, when a lock has passed on, and when any other statement of
+/// the form has ended. What one statement costs must not grow with the number of those that wait.
+const LOOKS_NOW_AND_THEN: usize = 1024;
+const LOOKS_AT_WAITS: usize = 64;
+const LOOKS_AT_TRIALS: usize = 8;
+
+/// The look at one lane begins behind so many of those set aside at most, for each one costs a step; or at the last ones.
+const LOOKS_FROM: usize = 256;
 
 /// What decides which lane is served next; the least score comes first.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -235,15 +252,17 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         if digest.is_none() || changed == Changed::Trials && !concerns_others() {
             return;
         }
-        match self.bulkheads.is_open(digest) {
-            true => drop(self.bring_back_some(usize::MAX, |ask| ask.digest == digest)),
-            // One in the place of the one that has ended, and one because there may be more at once now.
-            false => {
-                let (came, has_others) = self.bring_back_some(2, |ask| ask.digest == digest);
-                if came == 0 && !has_others {
-                    self.bulkheads.holds_only_equals(digest);
-                }
-            }
+        if self.bulkheads.is_open(digest) {
+            self.bring_back_all(digest);
+            return self.bulkheads.holds_only_equals(digest);
+        }
+        let looks = match changed {
+            Changed::Waits => LOOKS_AT_WAITS,
+            Changed::Trials => LOOKS_AT_TRIALS,
+        };
+        // One in the place of the one that has ended, and one because there may be more at once now.
+        if self.bring_back_some(2, looks, LOOKS_FROM, |ask| ask.digest == digest) == Left::Equals {
+            self.bulkheads.holds_only_equals(digest);
         }
     }
 
@@ -251,51 +270,67 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// [`Self::next`] afterwards.
     pub fn look_again(&mut self) {
         if self.has_aside() {
-            self.bring_back_some(LOOKED_AGAIN, |_| true);
+            self.bring_back_some(LOOKED_AGAIN, LOOKS_NOW_AND_THEN, usize::MAX, |_| true);
         }
     }
 
-    /// Brings back so many waiters that were set aside and may start now. Returns how many, and whether one is left that
-    /// is held back for another reason than that equal ones wait.
-    fn bring_back_some(&mut self, most: usize, concerned: impl Fn(Ask) -> bool) -> (usize, bool) {
-        let (mut came, has_others) = (0, Cell::new(false));
+    /// None of this form waits in the server any more.
+    fn bring_back_all(&mut self, digest: Option<Digest>) {
+        each_aside(&mut self.own, &mut self.keys, |queue, _| {
+            queue.bring_back(0, usize::MAX, |waiter| waiter.ask.digest == digest);
+        });
+        self.publish();
+    }
+
+    /// Brings back so many waiters that were set aside and may start now, of so many in each lane that are looked at.
+    fn bring_back_some(
+        &mut self,
+        most: usize,
+        looks: usize,
+        from: usize,
+        concerned: impl Fn(Ask) -> bool,
+    ) -> Left {
         let (slots, free, keyed) = (self.part_of_slots(), self.room(false), self.room(true));
-        // The oldest ones have mostly come when the waiting began, and wait for the same: so any may be the first.
+        // The oldest ones have mostly come when the waiting began, and wait for the same: so any may be the first, and
+        // every other time these are the newest.
         self.looks = self.looks.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
-        let from = (self.looks >> 8) as usize;
-        let bulkheads = &self.bulkheads;
-        let may_start = |waiter: &Waiter<W>, room, shared| {
-            let decision = match concerned(waiter.ask) {
-                true => waiter.decide(bulkheads, slots, room, shared),
-                false => return false,
-            };
-            has_others.set(has_others.get() || decision == Decision::Hold(Held::Untried));
-            decision == Decision::Start
-        };
-        let aside: Vec<_> = self.keys.aside().collect();
+        let first = (self.looks >> 8) as usize;
+        let (mut came, mut left) = (0, Left::Equals);
+        let Self { own, keys, bulkheads, .. } = self;
         // Those come first that have least in common with those that wait.
         for shared in [1, usize::MAX] {
-            for queue in self.own.iter_mut().filter(|queue| queue.aside() > 0) {
-                while came < most && bring_one_back(queue, from, |it| may_start(it, free, shared)) {
-                    came += 1;
+            each_aside(own, keys, |queue, needs_backend| {
+                let room = if needs_backend { keyed } else { free };
+                let aside = queue.aside();
+                let first = match first % 2 {
+                    0 => first % aside.clamp(1, from),
+                    _ => aside.saturating_sub(looks),
+                };
+                if aside > looks {
+                    left = Left::Others;
                 }
-            }
-            for key in &aside {
-                self.keys.change(*key, |it| {
-                    for queue in &mut it.queues {
-                        while came < most
-                            && bring_one_back(queue, from, |it| may_start(it, keyed, shared))
-                        {
-                            came += 1;
+                queue.bring_back(first, looks, |waiter| {
+                    if came >= most || !concerned(waiter.ask) {
+                        return false;
+                    }
+                    match waiter.decide(bulkheads, slots, room, shared) {
+                        Decision::Start => {
+                            (came, left) = (came + 1, Left::Others);
+                            true
                         }
+                        Decision::Hold(Held::Untried) => {
+                            left = Left::Others;
+                            false
+                        }
+                        Decision::Hold(Held::Equal) => false,
                     }
                 });
-            }
+            });
         }
         if came > 0 {
             self.publish();
         }
-        (came, has_others.get())
+        left
     }
 
     /// The first lane whose oldest waiter has waited too long, and whether that is one set aside.
@@ -355,9 +390,20 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     }
 }
 
-fn bring_one_back<W>(queue: &mut Queue<W>, from: usize, is_concerned: impl Fn(&W) -> bool) -> bool {
-    let first = from % queue.aside().max(1);
-    queue.bring_back_behind(first, is_concerned)
+/// Shows each lane of which waiters were set aside, and whether these need a backend.
+fn each_aside<K: Copy + Ord + Hash, W, L>(
+    own: &mut [Queue<Waiter<W>>],
+    keys: &mut Keys<K, W, L>,
+    mut see: impl FnMut(&mut Queue<Waiter<W>>, bool),
+) {
+    for queue in own.iter_mut().filter(|queue| queue.aside() > 0) {
+        see(queue, false);
+    }
+    for key in keys.aside().collect::<Vec<_>>() {
+        keys.change(key, |keyed| {
+            keyed.queues.iter_mut().filter(|it| it.aside() > 0).for_each(|it| see(it, true));
+        });
+    }
 }
 
 impl<W> Waiter<W> {
