@@ -25,21 +25,8 @@ pub(crate) fn finish_command(
     release(worker, client, backend, slot);
 }
 
-/// The last statement of a client that goes is over. What becomes of its backend is for the caller to say.
-pub(crate) fn finish_last(
-    worker: &Rc<Worker>,
-    client: &Client,
-    backend: &Rc<Backend>,
-    command: &Command,
-    slot: bool,
-) {
-    note(worker, client, backend, command);
-    if slot {
-        worker.agenda.leave_slot(backend.server, backend.slot.take());
-    }
-}
-
-fn note(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, command: &Command) {
+/// What is counted and remembered of a statement that is over.
+pub(crate) fn note(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, command: &Command) {
     worker.counters.statements.add(1);
     route::note_end(worker, client, command, backend.server);
     if worker.caches.is_on() {

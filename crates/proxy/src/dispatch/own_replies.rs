@@ -104,7 +104,10 @@ pub(crate) fn leave_probe(worker: &Rc<Worker>, client: &Client, backend: &Rc<Bac
     let command = flight.command.take().unwrap_or_default();
     drop(flights);
     backend.doubt();
-    finish::finish_last(worker, client, backend, &command, has_slot);
+    finish::note(worker, client, backend, &command);
+    if has_slot {
+        worker.agenda.leave_slot(backend.server, backend.slot.take());
+    }
     worker.buffers.forget(command.end());
 }
 
