@@ -32,7 +32,6 @@ pub fn run(data: &[u8]) {
     assert_eq!(reason, session.pin());
     let leaves_state = |change: &Change<'_>| match change {
         // What Flifo asks for on each backend is no surprise.
-        Change::Variable { name: b"session_track_system_variables", value } => *value != b"*",
         Change::Variable { name, value } => {
             *name != b"statement_id" && !engine::trackers::is_as_told(name, value)
         }

@@ -297,7 +297,7 @@ impl BackendSession {
             return None;
         }
         // What Flifo asks for on each backend.
-        if name == b"session_track_system_variables" && value == b"*" || is_as_told(name, value) {
+        if is_as_told(name, value) {
             return None;
         }
         if name == NUMBER {

@@ -23,5 +23,6 @@ pub(crate) const TRACKERS: [(&[u8], &[u8], Option<Listen>); 3] = [
 
 /// Whether a variable is a tracker that has the value by which Flifo is told all.
 pub fn is_as_told(name: &[u8], value: &[u8]) -> bool {
-    TRACKERS.iter().any(|(of, told, _)| *of == name && *told == value)
+    name == b"session_track_system_variables" && value == b"*"
+        || TRACKERS.iter().any(|(of, told, _)| *of == name && *told == value)
 }
