@@ -159,6 +159,7 @@ struct Said {
     text: String,
     /// So many answers came while statements were parked.
     answers: u32,
+    is_said: bool,
 }
 
 /// After so many answers it is said that statements wait, although no holder is known.
@@ -167,15 +168,12 @@ const ANSWERS_WITHOUT_HOLDER: u32 = 50;
 impl Said {
     /// Says once that statements wait: when the holder is known, if the server may tell it.
     fn say(&mut self, local: &Local, waits: u32, is_told: bool) {
-        let least = if is_told && self.text.is_empty() { ANSWERS_WITHOUT_HOLDER } else { 1 };
-        if self.answers == u32::MAX {
-            return;
-        }
         self.answers += 1;
-        if self.answers < least {
+        let may_be_told = is_told && self.text.is_empty();
+        if self.is_said || may_be_told && self.answers < ANSWERS_WITHOUT_HOLDER {
             return;
         }
-        self.answers = u32::MAX;
+        self.is_said = true;
         let holder = match self.text.as_str() {
             "" => "not known: let the user that checks log in as (checks.user) have PROCESS",
             holders => holders,
