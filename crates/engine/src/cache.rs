@@ -4,8 +4,8 @@
 //! add to that ([`links`]), what of that is remembered ([`noted`]), and whether something was written since a reply was
 //! read ([`generations`]). A reply is kept with the generations of its tables as they were *before* its run began, and is
 //! good while they are the same and no write of them is under way. A write is under way from before it is sent until it has
-//! ended, and then raises the generations of its tables before its client is told. So what a reply that is still good has been read from was not written by any statement that
-//! had ended when the reply is asked for. See `docs/design/cache.md`.
+//! ended, and then raises the generations of its tables before its client is told. So what a reply that is still good has
+//! been read from was not written by any statement that had ended when the reply is asked for. See `docs/design/cache.md`.
 
 pub mod effects;
 pub mod generations;

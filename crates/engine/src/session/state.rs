@@ -90,6 +90,8 @@ pub struct Session {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
     /// Its backend was lost with a transaction, and its client has not been told.
+    ///
+    /// Sessions are handed over to other versions as bits. The first bit said what `listens` says now.
     LostTransaction = 1,
     /// The next transaction has characteristics of its own, or one is open that was begun by name.
     Characteristics,
