@@ -272,10 +272,11 @@ impl Process {
         self.slots.limit()
     }
 
-    /// What must hold after every event. `running`: clients that have a slot, or had one and are parked.
+    /// What must hold after every event. `running`: clients that have a slot, had one and are parked, or go without.
     pub(super) fn check(&self, running: usize) {
         let count = self.slots.count();
-        let in_slots = (count.held + count.borrowed + self.slots.parked()) as usize;
+        let without = self.slots.parked() + self.slots.beyond();
+        let in_slots = (count.held + count.borrowed + without) as usize;
         assert_eq!(in_slots, running + count.pending as usize, "a slot is lost: {count:?}");
         assert!(count.pending <= count.held && count.borrowed <= 2 * self.limit(), "{count:?}");
         let waiting: usize = self.gates.iter().map(Gate::waiting).sum();
