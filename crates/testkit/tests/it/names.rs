@@ -121,8 +121,11 @@ fn a_name_that_cannot_be_resolved_keeps_its_last_address_and_says_so() {
     let reason = console.query(told).unwrap()[0][3].clone();
     assert!(reason.contains(NAME) && reason.contains("last known address is used"), "{reason}");
     // New backends as well.
-    town.old.hang_up();
-    wait_for("the backend connections to break", || town.old.open() == 0);
+    wait_for("the backend connections to break", || {
+        // One that was being opened is there only now.
+        town.old.hang_up();
+        town.old.open() == 0
+    });
     wait_for("a new backend connection", || town.client().query("SELECT who") == row("old"));
     means(&town.hosts, NEW);
     wait_for("the move", || client.query("SELECT who") == row("new"));
