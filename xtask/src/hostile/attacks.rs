@@ -39,7 +39,7 @@ const fn not_judged(attack: Attack) -> Attack {
 }
 
 /// All of them, those that once succeeded first.
-pub(super) const ATTACKS: [Attack; 30] = [
+pub(super) const ATTACKS: [Attack; 31] = [
     attack("quoted names of Flifo's own user", strangers::quoted_names),
     attack("quoted names of a capped user", strangers::capped),
     Attack { leg: Leg::Tls, ..attack("REQUIRE by Flifo's certificate", strangers::required) },
@@ -81,6 +81,7 @@ pub(super) const ATTACKS: [Attack; 30] = [
     attack("names that look like log lines", noise::forged_lines),
     attack("costly queries over HTTP", noise::costly_queries),
     attack("long prepared texts of many clients", noise::long_texts),
+    with((noise::MATCHES, ""), attack("long texts that rules look through", noise::matched_texts)),
     not_judged(attack("a frozen server", held::frozen_server)),
     with(
         ("workers = 2\nlogs = { file = \"/dev/full\" }", ""),

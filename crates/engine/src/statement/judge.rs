@@ -127,6 +127,9 @@ pub enum Ruling {
     One(Rc<[usize]>),
     /// A text of several statements, and the rules that each hits.
     Several(Vec<Rc<[usize]>>),
+    /// The text is long, and expressions are looked for in it: have that done on another thread
+    /// ([`Rules::look_through`]), and ask again with what was found ([`Moment::found`]).
+    Long,
 }
 
 const PROFILES_MAX: usize = 4096;
@@ -209,20 +212,25 @@ impl Judge {
         match program {
             Program::Fixed(hit) if hit.is_empty() => Ruling::Silent,
             Program::Fixed(hit) => Ruling::One(hit),
+            Program::Open(..) | Program::Several
+                if moment.found.is_none() && rules.is_long(text) =>
+            {
+                Ruling::Long
+            }
             Program::Open(open, of_digest) => {
                 let Some(parts) = parts(text) else { return unreadable(rules, &answers, moment) };
                 let part = parts.first().map(|part| (&*of_digest, part));
-                let asked = Asked::new(rules, &answers, part, moment);
+                let asked = Asked::new(rules, &answers, part, moment).at(0);
                 Ruling::of(walk(rules, open.iter().copied(), &asked))
             }
             Program::Several => {
                 let Some(parts) = parts(text) else { return unreadable(rules, &answers, moment) };
-                let one = |part: &Part<'_>| -> Rc<[usize]> {
+                let one = |(at, part): (usize, &Part<'_>)| -> Rc<[usize]> {
                     let (of_digest, open) = rules.ask_digest(part, part.digest().hash());
                     let asked = Asked::new(rules, &answers, Some((&of_digest, part)), moment);
-                    walk(rules, open.into_iter(), &asked).into()
+                    walk(rules, open.into_iter(), &asked.at(at)).into()
                 };
-                let hit: Vec<_> = parts.iter().map(one).collect();
+                let hit: Vec<_> = parts.iter().enumerate().map(one).collect();
                 match hit.iter().all(|hit| hit.is_empty()) {
                     true => Ruling::Silent,
                     false => Ruling::Several(hit),

@@ -111,6 +111,29 @@ const fn open_if(is_open: bool) -> Truth {
     if is_open { Truth::Unsure } else { Truth::No }
 }
 
+/// A text that is longer is looked through on another thread than that which serves its client, in bytes.
+pub(super) const LOOKED_THROUGH_MAX: usize = 64 << 10;
+
+/// The expressions over texts that are found in each statement of a text, by their places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundTexts(Vec<Vec<usize>>);
+
+impl Rules {
+    /// What takes long in a long text ([`super::judge::Ruling::Long`]). It may be asked for on any thread.
+    pub fn look_through(&self, text: Text<'_>) -> FoundTexts {
+        let all = parts(text).unwrap_or_default();
+        FoundTexts(all.iter().map(|part| self.find_in(part)).collect())
+    }
+
+    pub(super) const fn is_long(&self, text: Text<'_>) -> bool {
+        text.bytes.len() > LOOKED_THROUGH_MAX && !self.texts.questions.is_empty()
+    }
+
+    fn find_in(&self, part: &Part<'_>) -> Vec<usize> {
+        self.texts.expressions.find(part.bytes().trim_ascii())
+    }
+}
+
 /// A statement of a session at a moment: answers all questions.
 pub(super) struct Asked<'a> {
     pub(super) rules: &'a Rules,
@@ -134,6 +157,14 @@ impl<'a> Asked<'a> {
             None => (None, None),
         };
         Self { rules, session, digest, part, moment, texts: OnceCell::new() }
+    }
+
+    /// It is this one of the statements of its text.
+    pub(super) fn at(mut self, place: usize) -> Self {
+        if let Some(found) = self.moment.found.and_then(|found| found.0.get(place)) {
+            self.texts = OnceCell::from(found.clone());
+        }
+        self
     }
 
     pub(super) fn answer(&self, at: usize) -> Truth {
@@ -168,10 +199,9 @@ impl<'a> Asked<'a> {
             }
             Condition::TextMatches(_) => {
                 let Some(part) = self.part else { return Truth::Unsure };
-                let texts = &self.rules.texts;
-                let find = || texts.expressions.find(part.bytes().trim_ascii());
-                let found = self.texts.get_or_init(find);
-                let place = texts.questions.iter().position(|question| *question == at);
+                let found = self.texts.get_or_init(|| self.rules.find_in(part));
+                let mut questions = self.rules.texts.questions.iter();
+                let place = questions.position(|question| *question == at);
                 Truth::of(place.is_some_and(|place| found.contains(&place)))
             }
             _ => Truth::Unsure,

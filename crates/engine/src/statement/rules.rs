@@ -15,6 +15,7 @@ use super::expressions::Expressions;
 pub use super::expressions::expression;
 use super::firewall::{Firewall, FirewallMode};
 use super::numbered::NumberedForms;
+pub use super::reading::FoundTexts;
 use super::room::RuleRoom;
 use super::rule::{Condition, DigestPattern, Rule, RuleRate, RuleRole, Then};
 pub use super::truth::Truth;
@@ -158,6 +159,8 @@ pub struct Moment<'a> {
     pub label: Option<&'a str>,
     /// It is prepared, and does not run yet.
     pub is_prepared: bool,
+    /// What was found in a long text on another thread.
+    pub found: Option<&'a FoundTexts>,
 }
 
 impl Rules {

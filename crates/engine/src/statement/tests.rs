@@ -13,7 +13,7 @@ use wire::text::Lexed;
 use super::judge::{Judge, Ruling};
 use super::kind::StatementKind;
 use super::part::parts;
-use super::reading::comparable;
+use super::reading::{LOOKED_THROUGH_MAX, comparable};
 use super::rule::*;
 use super::rules::{Moment, Rules, SessionFacts, expression};
 use super::template::Template;
@@ -86,6 +86,7 @@ fn places(ruling: Ruling) -> Vec<Vec<usize>> {
         Ruling::Silent => Vec::new(),
         Ruling::One(hit) => vec![hit.to_vec()],
         Ruling::Several(hit) => hit.iter().map(|hit| hit.to_vec()).collect(),
+        Ruling::Long => panic!("these texts are short"),
     }
 }
 
@@ -316,6 +317,41 @@ fn counts_stay_with_the_name_of_a_rule() {
     assert_eq!((kept.counts.hits(), kept.counts.micros()), (1, 7));
     assert_eq!(second.last_hit(kept), Some(start + Duration::from_secs(5)));
     assert_eq!((new.counts.hits(), second.last_hit(new)), (0, None));
+}
+
+#[test]
+fn what_is_found_in_a_long_text_elsewhere_is_what_would_be_found_here() {
+    let matches = |text: &str| Condition::TextMatches(text.to_owned());
+    let rules = [
+        refusing(rule("a", vec![matches("^delete.*secret$")])),
+        rule("b", vec![matches("x{5}")]),
+        rule("c", vec![user("nobody"), matches("update")]),
+    ];
+    let filler = "x".repeat(LOOKED_THROUGH_MAX);
+    for (text, hit) in [
+        (format!("SELECT '{filler}'"), vec![vec![1]]),
+        (format!("DELETE FROM t WHERE a = '{filler}' OR secret"), vec![vec![0]]),
+        (
+            format!("SELECT 1; UPDATE t SET a = '{filler}'; DELETE FROM secret"),
+            vec![vec![], vec![1], vec![0]],
+        ),
+        (format!("SELECT '{filler}"), vec![vec![0]]),
+    ] {
+        let mut judge = judge(&rules);
+        let lexed = Lexed::default();
+        let text = lexed.text(text.as_bytes(), Dialect::default());
+        let digest = Digest::of(text);
+        let is_read = parts(text).is_some();
+        let first = judge.judge(&app(), digest, Some(text), &Moment::default());
+        assert_eq!(first == Ruling::Long, is_read);
+        let found = judge.rules().look_through(text);
+        let moment = Moment { found: Some(&found), ..Moment::default() };
+        assert_eq!(places(judge.judge(&app(), digest, Some(text), &moment)), hit);
+    }
+    // Of a session that no expression can hit, nothing is looked for.
+    let mut judge = judge(&rules[2..]);
+    let text = format!("UPDATE t SET a = '{filler}'");
+    assert_eq!(hit(&mut judge, &app(), &text, &Moment::default()), Vec::<Vec<usize>>::new());
 }
 
 #[test]

@@ -204,7 +204,8 @@ fn explained(
     let in_transaction = asked.in_transaction;
     let label = asked.label.as_deref();
     let is_prepared = false;
-    let moment = Moment { in_transaction, local, utc, cluster, role, label, is_prepared };
+    let moment =
+        Moment { in_transaction, local, utc, cluster, role, label, is_prepared, found: None };
     let lexed = Lexed::default();
     let text = lexed.text(asked.text.as_bytes(), Dialect::default());
     let mut told = Vec::new();

@@ -21,7 +21,7 @@ use view::digests::Place;
 use crate::cluster::members::ClusterId;
 use crate::cluster::servers::ServerId;
 use crate::dispatch::cached::writes::Writes;
-use crate::dispatch::ruled::hits::{RuleWay, Ruled};
+use crate::dispatch::ruled::hits::{Look, RuleWay, Ruled};
 use crate::dispatch::sharing::run::{CountedRun, Sharing};
 use crate::records::Noted;
 
@@ -67,6 +67,8 @@ pub(crate) struct Rare {
     pub(crate) prepares: Option<PassedText>,
     /// What rules have said of it.
     pub(crate) ruled: Option<Box<Ruled>>,
+    /// What rules find in its text, if that is long.
+    pub(crate) look: Option<Look>,
     /// What it writes, from before it is sent until it has ended; see [`crate::dispatch::cached::written`].
     pub(crate) written: Cell<Option<Box<Writes>>>,
     /// The cluster that it goes to, if that is not its client's; see [`crate::dispatch::clusters`].
@@ -98,6 +100,8 @@ pub(crate) enum Awaits {
     Reset,
     /// Until a rule lets it go on; then it is read again.
     Rule,
+    /// Until rules have looked through its text; then it is read again. See [`crate::dispatch::ruled::long_texts`].
+    Text,
     /// Until its client's account in another cluster is known; then it is read again. See [`crate::frontend::visits`].
     Account,
 }
@@ -105,7 +109,15 @@ pub(crate) enum Awaits {
 impl Awaits {
     /// Whether the command is read again when that has come.
     pub(crate) const fn reads_again(self) -> bool {
-        matches!(self, Self::Backend | Self::Messages | Self::Reset | Self::Rule | Self::Account)
+        match self {
+            Self::Answer | Self::InsertId => false,
+            Self::Backend
+            | Self::Messages
+            | Self::Reset
+            | Self::Rule
+            | Self::Text
+            | Self::Account => true,
+        }
     }
 }
 

@@ -56,6 +56,11 @@ impl<'a> QueryPacket<'a> {
         self.instead.as_deref_mut().unwrap_or(self.own)
     }
 
+    /// The same, to look at.
+    pub(crate) fn whole(&self) -> &[u8] {
+        self.instead.as_deref().unwrap_or(self.own)
+    }
+
     /// Whether another text is sent than the client's.
     pub(crate) const fn is_other(&self) -> bool {
         self.instead.is_some()

@@ -375,6 +375,7 @@ fn wait(worker: &Worker, client: &Client, state: ClientState) -> Option<&'static
             Some(Awaits::Backend | Awaits::Messages) => "diagnostics of its last statement",
             Some(Awaits::Reset) => "a session reset",
             Some(Awaits::Rule) => "a rule",
+            Some(Awaits::Text) => "a search of its long text for what rules match",
             Some(Awaits::Account) => "its account in another cluster",
             Some(Awaits::Answer) | None => "session setup",
         },

@@ -43,10 +43,12 @@ pub(crate) fn read_again(worker: &Rc<Worker>, client: &Rc<Client>, mut command: 
     let awaited = command.awaits;
     // Rules have judged it already.
     worker.ruled.carried.set(command.rare.as_mut().and_then(|rare| rare.ruled.take()));
+    worker.ruled.looked.set(command.rare.as_mut().and_then(|rare| rare.look.take()));
     command.end();
     client.change_state(ClientState::Reading);
     commands::handle(worker, client, &mut held, awaited);
     worker.ruled.carried.take();
+    worker.ruled.looked.take();
     worker.buffers.forget(held);
     if client.state() == ClientState::Reading {
         // It has no reply, and what came behind it is still to be read.

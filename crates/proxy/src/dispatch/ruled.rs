@@ -9,6 +9,7 @@
 pub(crate) mod copied;
 mod firewall;
 pub(crate) mod hits;
+pub(crate) mod long_texts;
 mod open;
 pub(crate) mod passed;
 pub(crate) mod refusals;
@@ -31,7 +32,7 @@ use engine::statement::rules::{Moment, ReadyRule, RuleAsks, Rules, SessionFacts}
 use wire::text::Text;
 
 use self::copied::MirrorPart;
-use self::hits::{RuleSends, Ruled, joined};
+use self::hits::{Look, RuleSends, Ruled, joined};
 use self::open::Open;
 use self::refusals::{refused, told, too_many};
 use self::waits::{AfterRules, carry};
@@ -133,8 +134,14 @@ fn see_text(
             _ => waits::enter_rooms(worker, client, command, query.packet()),
         };
     }
-    let Some((rules, hit)) = judge(worker, client, seen, Some(query.text()), comes) else {
-        return AfterRules::GoesOn(command);
+    let (rules, hit) = match judge(worker, client, seen, Some(query.text()), comes) {
+        Judged::Silent => return AfterRules::GoesOn(command),
+        Judged::Long(rules) => {
+            let (packet, text) = (query.whole(), query.text());
+            long_texts::look_through(worker, client, command, packet, text, rules);
+            return AfterRules::Over;
+        }
+        Judged::Hit(rules, hit) => (rules, hit),
     };
     let mut ruled =
         match begin(worker, client, &rules, &hit, seen.digest, comes, Some(query.text())) {
@@ -195,8 +202,13 @@ pub(crate) fn see_execute(
     if let Some(carried) = worker.ruled.carried.take() {
         return waits::enter_rooms(worker, client, carry(command, carried), packet);
     }
-    let Some((rules, hit)) = judge(worker, client, seen, Some(text), Comes::Prepared) else {
-        return AfterRules::GoesOn(command);
+    let (rules, hit) = match judge(worker, client, seen, Some(text), Comes::Prepared) {
+        Judged::Silent => return AfterRules::GoesOn(command),
+        Judged::Long(rules) => {
+            long_texts::look_through(worker, client, command, packet, text, rules);
+            return AfterRules::Over;
+        }
+        Judged::Hit(rules, hit) => (rules, hit),
     };
     match begin(worker, client, &rules, &hit, seen.digest, Comes::Prepared, Some(text)) {
         Ok(ruled) => {
@@ -218,7 +230,7 @@ pub(crate) fn see_unreadable(
 ) -> AfterRules {
     let seen = SeenText::default();
     if worker.ruled.carried.take().is_none()
-        && let Some((rules, hit)) = judge(worker, client, seen, None, Comes::AsQuery)
+        && let Judged::Hit(rules, hit) = judge(worker, client, seen, None, Comes::AsQuery)
     {
         match begin(worker, client, &rules, &hit, seen.digest, Comes::AsQuery, None) {
             Ok(mut ruled) => ruled.leave_out_of_mirror(Unmirrored::Large),
@@ -231,24 +243,30 @@ pub(crate) fn see_unreadable(
     AfterRules::GoesOn(command)
 }
 
-/// The rules that are in force, and those that each statement hits.
-type Judged = (Arc<Rules>, Vec<Rc<[usize]>>);
+/// What rules say of a text.
+enum Judged {
+    Silent,
+    /// The rules that are in force, and those that each statement hits.
+    Hit(Arc<Rules>, Vec<Rc<[usize]>>),
+    /// These must look through the text first, which is long.
+    Long(Arc<Rules>),
+}
 
-/// The rules that are hit, of each statement. `None`: none is.
+/// The rules that are hit, of each statement.
 fn judge(
     worker: &Worker,
     client: &Client,
     seen: SeenText<'_>,
     text: Option<Text<'_>>,
     comes: Comes,
-) -> Option<Judged> {
+) -> Judged {
     let mut judge = worker.ruled.judge.borrow_mut();
-    let judge = judge.as_mut()?;
+    let Some(judge) = judge.as_mut() else { return Judged::Silent };
     let session = client.session.borrow();
     let known = client.routing.view.get(judge, session.schema.as_ref());
     let view = known.unwrap_or_else(|| view(judge, client, session.schema.as_ref()));
     if session.rule_label.is_none() && seen.decisions.is_some_and(|it| it.are_silent(view)) {
-        return None;
+        return Judged::Silent;
     }
     let asks = |what| judge.rules().asks(what);
     let is_prepared = comes == Comes::ToBePrepared;
@@ -262,12 +280,20 @@ fn judge(
     }
     moment.label = session.rule_label.as_deref();
     moment.in_transaction = session.in_transaction() || session.has_begun();
-    let hit = match judge.judge_in(view, seen.digest, text, seen.decisions, &moment) {
-        Ruling::Silent => return None,
-        Ruling::One(hit) => vec![hit],
-        Ruling::Several(hit) => hit,
-    };
-    Some((Arc::clone(judge.rules()), hit))
+    let looked = worker.ruled.looked.take();
+    if let Some(Look::Done(looked)) = &looked
+        && Arc::ptr_eq(&looked.rules, judge.rules())
+    {
+        moment.found = Some(&looked.found);
+    }
+    let ruling = judge.judge_in(view, seen.digest, text, seen.decisions, &moment);
+    let rules = Arc::clone(judge.rules());
+    match ruling {
+        Ruling::Silent => Judged::Silent,
+        Ruling::One(hit) => Judged::Hit(rules, vec![hit]),
+        Ruling::Several(hit) => Judged::Hit(rules, hit),
+        Ruling::Long => Judged::Long(rules),
+    }
 }
 
 /// What rules know a client's session as.

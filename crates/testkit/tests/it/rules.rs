@@ -163,6 +163,50 @@ fn prepare_as(scene: &Scene, user: &str) {
     assert_eq!(execute(&mut client, other, 2), Ok(1));
 }
 
+/// A long text is looked through on another thread, and the client sees no more of that than its rule. Of a client that
+/// is passed through, it would go on in pieces.
+fn long_texts_as(scene: &Scene, user: &str) {
+    let filler = "x".repeat(300_000);
+    let allowed = format!("SELECT LENGTH('{filler}')");
+    let forbidden = format!("SELECT LENGTH('{filler}'), 'forbidden'");
+    let mut client = connect(scene, user);
+    client.query("BEGIN; INSERT INTO new_t VALUES (9, 9)").unwrap();
+    for _ in 0..2 {
+        assert_eq!(client.query(&allowed).unwrap(), [["300000"]]);
+        assert_eq!(refused(client.query(&forbidden)), 1644);
+        assert_eq!(refused(client.query(&format!("SELECT 1; {forbidden}"))), 1644);
+        let several = format!("SELECT 1; {allowed}; SELECT 2");
+        assert_eq!(client.query(&several).unwrap(), [["1"], ["300000"], ["2"]]);
+    }
+    assert_eq!(client.query("SELECT v FROM new_t WHERE id = 9").unwrap(), [["9"]]);
+    client.query("ROLLBACK").unwrap();
+    assert!(client.query("SELECT v FROM new_t WHERE id = 9").unwrap().is_empty());
+
+    let mut client = FakeClient::login(scene.flifo.port(), user, &format!("{user}'s")).unwrap();
+    client.query("USE test").unwrap();
+    assert_eq!(client.prepare(&forbidden).unwrap_err().code(), 1644);
+    let long = client.prepare(&format!("{allowed}, ? + 0")).unwrap();
+    for value in [1, 2] {
+        assert_eq!(execute(&mut client, long, value), Ok(1));
+    }
+    // It leaves while its text is looked through.
+    for _ in 0..8 {
+        let mut leaving =
+            FakeClient::login(scene.flifo.port(), user, &format!("{user}'s")).unwrap();
+        leaving.send_packet(0, &[b"\x03", allowed.as_bytes()].concat());
+    }
+    assert_eq!(execute(&mut client, long, 3), Ok(1));
+}
+
+#[test]
+fn long_texts_are_judged_like_short_ones() {
+    const LONG: &str = "[[rules]]\nname = \"no\"\nmatch.text_matches = \"forbidden'$\"\n\
+        refuse = { number = 1644, state = \"45000\", message = \"no\" }\n";
+    let scene = Scene::start("", &(user("app", "") + LONG));
+    tables(&scene);
+    long_texts_as(&scene, "app");
+}
+
 #[test]
 fn statements_are_refused_answered_and_rewritten() {
     let scene = Scene::start("", &(user("app", "") + RULES));

@@ -87,3 +87,29 @@ pub(super) fn long_texts(target: &Target<'_>, end: Instant) -> Result<String> {
     wait(end);
     Ok(format!("{prepared} texts of 64 KiB were prepared, {refused} refused"))
 }
+
+/// Rules that have a text looked through by several ways.
+pub(super) const MATCHES: &str = r#"workers = 1
+[[rules]]
+name = "secrets"
+match.text_matches = '\b[a-z]+ [a-z]+ (secret|hidden)[0-9]+\b'
+refuse = true
+[[rules]]
+name = "orders"
+match.text_matches = 'from orders_[0-9]+ where .* limit'
+refuse = true
+"#;
+
+/// Texts of 14 MiB, in all of which expressions are looked for.
+pub(super) fn matched_texts(target: &Target<'_>, end: Instant) -> Result<String> {
+    const TEXT: usize = 14 << 20;
+    target.sql("SET GLOBAL max_allowed_packet = 67108864")?;
+    let text = format!("SELECT LENGTH('{}')", "from orders_1 where secre ".repeat(TEXT / 26));
+    let tries = repeat(2, end, |_| {
+        let mut client = target.client(APP)?;
+        let answer = client.query(&text).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+        ensure!(answer.len() == 1, "a length is asked for: {answer:?}");
+        Ok(())
+    })?;
+    Ok(format!("{tries} texts of 14 MiB were looked through"))
+}

@@ -4,6 +4,7 @@
 //! when the command is over, whatever became of it.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,9 +14,10 @@ use engine::mirror::Unmirrored;
 use engine::statement::judge::Judge;
 use engine::statement::room::{RuleRoom, RuleWaiter};
 use engine::statement::rule::{RuleCache, RuleLog, RuleRole};
-use engine::statement::rules::Rules;
+use engine::statement::rules::{FoundTexts, Rules};
 use engine::statement::verdict::RuleHits;
 use engine::statement::window::WeekMinute;
+use wire::lex::Dialect;
 
 use crate::cluster::members::ClusterId;
 use crate::cluster::servers::ServerId;
@@ -137,6 +139,35 @@ impl Drop for Ruled {
     }
 }
 
+/// The long texts of a worker's clients.
+#[derive(Default)]
+pub(crate) struct LongTexts {
+    pub(super) due: RefCell<VecDeque<LongText>>,
+    pub(super) is_looking: Cell<bool>,
+}
+
+/// A text that is to be looked through.
+pub(super) struct LongText {
+    pub(super) client: u32,
+    /// Tells this wait from any other of the client.
+    pub(super) wait: u64,
+    pub(super) rules: Arc<Rules>,
+    pub(super) text: Box<[u8]>,
+    pub(super) dialect: Dialect,
+}
+
+/// What was found in a command's text.
+pub(crate) struct LookedThrough {
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) found: FoundTexts,
+}
+
+/// What a command that is looked through has.
+pub(crate) enum Look {
+    Waits(u64),
+    Done(LookedThrough),
+}
+
 /// What a worker has for rules.
 #[derive(Default)]
 pub(crate) struct WorkerRules {
@@ -146,6 +177,9 @@ pub(crate) struct WorkerRules {
     pub(crate) judge: RefCell<Option<Judge>>,
     /// What was said of the command that is being read again.
     pub(crate) carried: Cell<Option<Box<Ruled>>>,
+    /// What was found in its text, if that is long.
+    pub(crate) looked: Cell<Option<Look>>,
+    pub(crate) long_texts: LongTexts,
     waits: Cell<u64>,
     /// When the machine's clock was read, what it said in seconds, and how far local time is from that.
     clock: Cell<Option<(Instant, i64, i64)>>,

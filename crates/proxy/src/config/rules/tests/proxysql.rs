@@ -116,7 +116,7 @@ fn ask(judge: &mut Judge, session: &str, text: &str, label: &mut Option<String>)
     let lexed = lexed.text(text.as_bytes(), Dialect::default());
     let ruling = judge.judge(&session.facts(), Digest::of(lexed), Some(lexed), &moment);
     let all = match ruling {
-        Ruling::Silent => return "-".to_owned(),
+        Ruling::Silent | Ruling::Long => return "-".to_owned(),
         Ruling::One(hit) => vec![(hit, text.to_owned())],
         Ruling::Several(all) => {
             let parts = parts(lexed).expect("it is read");
