@@ -81,7 +81,10 @@ pub(super) const ATTACKS: [Attack; 31] = [
     attack("names that look like log lines", noise::forged_lines),
     attack("costly queries over HTTP", noise::costly_queries),
     attack("long prepared texts of many clients", noise::long_texts),
-    with((noise::MATCHES, ""), attack("long texts that rules look through", noise::matched_texts)),
+    with(
+        (noise::MATCHES, ""),
+        not_judged(attack("long texts that rules look through", noise::matched_texts)),
+    ),
     not_judged(attack("a frozen server", held::frozen_server)),
     with(
         ("workers = 2\nlogs = { file = \"/dev/full\" }", ""),

@@ -1,5 +1,6 @@
 //! Attacks on what is told: on the log, on the HTTP port, and on the memory for texts.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -40,7 +41,7 @@ pub(super) fn costly_queries(target: &Target<'_>, end: Instant) -> Result<String
     const PATIENCE: Duration = Duration::from_secs(2);
     const PATH: &str =
         "/api/stats?where=(SELECT+COUNT(*)+FROM+stats+a+JOIN+stats+b+JOIN+stats+c)>0";
-    let longest = std::sync::Mutex::new(Duration::ZERO);
+    let longest = Mutex::new(Duration::ZERO);
     let asked = repeat(9, end, |attacker| {
         if attacker > 0 {
             // It is answered, refused, or cut off.
@@ -52,13 +53,13 @@ pub(super) fn costly_queries(target: &Target<'_>, end: Instant) -> Result<String
         let took = begun.elapsed();
         ensure!(told.contains("ok"), "/health says {told}");
         ensure!(took < PATIENCE, "/health has taken {}", ms(took));
-        let mut longest = longest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut longest = longest.lock().unwrap_or_else(PoisonError::into_inner);
         *longest = took.max(*longest);
         drop(longest);
         std::thread::sleep(Duration::from_millis(20));
         Ok(())
     })?;
-    let longest = longest.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let longest = longest.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(format!("{asked} questions, /health in {} at most", ms(longest)))
 }
 
@@ -100,16 +101,44 @@ match.text_matches = 'from orders_[0-9]+ where .* limit'
 refuse = true
 "#;
 
-/// Texts of 14 MiB, in all of which expressions are looked for.
+/// Texts of 14 MiB, in all of which expressions are looked for. The server has work with them as well, so what others
+/// wait for is what Flifo answers by itself.
 pub(super) fn matched_texts(target: &Target<'_>, end: Instant) -> Result<String> {
     const TEXT: usize = 14 << 20;
+    const PACE: Duration = Duration::from_millis(2);
     target.sql("SET GLOBAL max_allowed_packet = 67108864")?;
     let text = format!("SELECT LENGTH('{}')", "from orders_1 where secre ".repeat(TEXT / 26));
-    let tries = repeat(2, end, |_| {
-        let mut client = target.client(APP)?;
-        let answer = client.query(&text).map_err(|problem| anyhow::anyhow!("{problem}"))?;
-        ensure!(answer.len() == 1, "a length is asked for: {answer:?}");
+    let (texts, pings) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let note = |times: &Mutex<Vec<Duration>>, begun: Instant| {
+        times.lock().unwrap_or_else(PoisonError::into_inner).push(begun.elapsed());
+    };
+    repeat(3, end, |attacker| {
+        if attacker < 2 {
+            let (mut client, begun) = (target.client(APP)?, Instant::now());
+            let answer = client.query(&text).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+            ensure!(answer.len() == 1, "a length is asked for: {answer:?}");
+            note(&texts, begun);
+            return Ok(());
+        }
+        let mut client = target.bare(APP, 40)?;
+        while Instant::now() < end {
+            let begun = Instant::now();
+            ensure!(client.command(b"\x0e").is_ok(), "a ping is answered");
+            note(&pings, begun);
+            std::thread::sleep(PACE);
+        }
         Ok(())
     })?;
-    Ok(format!("{tries} texts of 14 MiB were looked through"))
+    let sorted = |times: Mutex<Vec<Duration>>| {
+        let mut times = times.into_inner().unwrap_or_else(PoisonError::into_inner);
+        times.sort_unstable();
+        times
+    };
+    let (texts, pings) = (sorted(texts), sorted(pings));
+    let at = |times: &[Duration], tenths: usize| times.get(times.len() * tenths / 10).copied();
+    let (text, ping) = (at(&texts, 5).unwrap_or_default(), at(&pings, 9).unwrap_or_default());
+    let told =
+        format!("{} texts in {} (median), pings in {} (p90)", texts.len(), ms(text), ms(ping));
+    ensure!(ping * 8 < text, "long texts hold up others: {told}");
+    Ok(told)
 }
