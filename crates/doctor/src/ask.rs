@@ -101,6 +101,15 @@ impl AskedServer {
         self.table(NDB_CONFIG)
     }
 
+    /// By which methods each user of other machines may log in, as MariaDB has them. Names of users and methods alone
+    /// are read.
+    pub(crate) fn methods(&mut self) -> Seen<BTreeMap<String, String>> {
+        self.table(METHODS).map(|mut users| {
+            users.values_mut().for_each(|it| it.retain(|letter| !"[]\"".contains(letter)));
+            users
+        })
+    }
+
     fn table(&mut self, text: &str) -> Seen<BTreeMap<String, String>> {
         match self.backend.ask(async |server| server.rows(text).await) {
             Ok(rows) => {
@@ -182,4 +191,10 @@ const NDB_CONFIG: &str = "SELECT p.param_name, MIN(v.config_value) \
     FROM ndbinfo.config_params p JOIN ndbinfo.config_values v ON p.param_number = v.config_param \
     WHERE p.param_name IN ('AutomaticThreadConfig', 'ThreadConfig', 'MaxNoOfExecutionThreads') \
     GROUP BY p.param_name";
+/// An account that names none has `mysql_native_password`.
+const METHODS: &str = "SELECT User, GROUP_CONCAT(DISTINCT \
+    IFNULL(JSON_EXTRACT(Priv,'$.plugin','$.auth_or[*].plugin'),'mysql_native_password') SEPARATOR ', ') \
+    FROM mysql.global_priv WHERE User<>'' AND Host NOT IN ('localhost','127.0.0.1','::1') \
+    AND NOT JSON_EXISTS(Priv,'$.is_role') \
+    AND NOT IFNULL(JSON_VALUE(Priv,'$.account_locked') IN ('1','true'),0) GROUP BY User LIMIT 1000";
 const ANSWER_MAX: Duration = Duration::from_secs(5);

@@ -40,6 +40,7 @@ impl Examination {
         facts.server.variables = Seen::Unknown(why_not.to_owned());
         facts.server.status = Seen::Unknown(why_not.to_owned());
         facts.server.handshake_ms = Seen::Unknown(why_not.to_owned());
+        facts.server.methods = Seen::Unknown(why_not.to_owned());
         if let Some(server) = server.as_deref_mut() {
             self.ask(server, &mut facts);
         }
@@ -57,6 +58,7 @@ impl Examination {
     fn ask(&self, server: &mut AskedServer, facts: &mut Facts) {
         facts.server.variables = server.variables();
         facts.server.status = server.status();
+        facts.server.methods = server.methods();
         let times = (0..HANDSHAKES).filter_map(|_| server.time_handshake());
         let longest = times.max();
         facts.server.handshake_ms = match longest {

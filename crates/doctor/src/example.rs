@@ -13,7 +13,9 @@ use sys::threads::{Line, Thread};
 use sys::topology::Cpu;
 use sys::tree::Seen::{self, Known};
 
-use crate::facts::{Client, Effort, Facts, Load, Machine, Process, Rights, Server, ThreadEffort};
+use crate::facts::{
+    Certificate, Client, Effort, Facts, Front, Load, Machine, Process, Rights, Server, ThreadEffort,
+};
 use crate::judgement::{Finding, Judgement, Unknown};
 
 /// What a finding says of the healthy machine after a change.
@@ -98,6 +100,7 @@ pub(crate) fn healthy() -> Facts {
             variables: Known(texts(VARIABLES)),
             status: Known(texts(STATUS)),
             handshake_ms: Known(0.4),
+            methods: Known(texts(&[("app", "mysql_native_password")])),
         },
         clients: Known(vec![Client {
             process: process(PROXY, "flifo", &[200]),
@@ -106,6 +109,12 @@ pub(crate) fn healthy() -> Facts {
             is_proxy: true,
         }]),
         load: Known(busy()),
+        front: Known(Front {
+            open: vec!["0.0.0.0:6033".to_owned()],
+            certificate: Certificate::MadeUp,
+            reads_accounts: true,
+            known: vec!["flifo".to_owned()],
+        }),
     }
 }
 

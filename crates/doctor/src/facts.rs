@@ -28,6 +28,8 @@ pub struct Facts {
     pub clients: Seen<Vec<Client>>,
     /// What happened while it was watched.
     pub load: Seen<Load>,
+    /// What the Flifo in front of the server is configured to show to its clients.
+    pub front: Seen<Front>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -79,6 +81,8 @@ pub struct Server {
     pub status: Seen<BTreeMap<String, String>>,
     /// Milliseconds that connecting and logging in took, the longest of a few.
     pub handshake_ms: Seen<f64>,
+    /// By which methods each user of other machines may log in.
+    pub methods: Seen<BTreeMap<String, String>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -107,6 +111,31 @@ pub struct Client {
     pub tcp: usize,
     /// It stands between others and the server.
     pub is_proxy: bool,
+}
+
+/// How clients of a Flifo log in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Front {
+    /// Where clients of other machines come in.
+    pub open: Vec<String>,
+    pub certificate: Certificate,
+    /// It reads what the server stores (`server.accounts_user`).
+    pub reads_accounts: bool,
+    /// Users whose passwords it is told.
+    pub known: Vec<String>,
+}
+
+/// What Flifo shows to clients in TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Certificate {
+    /// There is no TLS.
+    None,
+    /// It makes one when it starts, which no authority has signed.
+    #[default]
+    MadeUp,
+    Given,
 }
 
 /// What came while the machine was watched.
@@ -177,6 +206,12 @@ impl Facts {
     /// The proxy in front of the server; `None` if there is none on this machine.
     pub(crate) fn proxy(&self) -> Result<Option<&Client>, Unknown> {
         Ok(self.clients()?.iter().find(|client| client.is_proxy))
+    }
+
+    /// The process of the proxy in front of the server, if it is a Flifo.
+    pub fn flifo(&self) -> Option<u32> {
+        let proxy = self.proxy().ok().flatten()?;
+        (proxy.process.name() == FLIFO).then_some(proxy.process.pid)
     }
 
     /// The CPUs that are online.
@@ -272,6 +307,9 @@ impl Effort {
         self.threads.iter().max_by(|one, other| wish(one).total_cmp(&wish(other)))
     }
 }
+
+/// What its process is called.
+pub(crate) const FLIFO: &str = "flifo";
 
 /// Below so many statements a second a server is idle.
 const BUSY: f64 = 20.0;

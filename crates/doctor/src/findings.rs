@@ -22,7 +22,7 @@ findings! {
     governor, frequency_cap, idle_states,
     malloc_environment, jemalloc_buffers, big_buffers, memory_promise, memory_pressure, swap,
     huge_pages, disk_tables,
-    descriptors, ports, tcp_local, handshake, double_queue, reuse, query_cache, io_uring,
+    descriptors, ports, tcp_local, handshake, certificate, double_queue, reuse, query_cache, io_uring,
     ndb_connections, ndb_threads, surroundings,
 }
 

@@ -20,11 +20,11 @@ pub use ask::{Account, AskedServer, NoServer};
 pub use change::{Change, GlobalVariables};
 pub use cure::{Outcome, Patient, Script, cure};
 pub use examine::Examination;
-pub use facts::Facts;
+pub use facts::{Certificate, Facts, Front};
 pub use findings::{ALL, diagnose};
 pub use judgement::{Cure, Diagnosis, Finding, Judgement, Proof, Verdict};
 pub use report::{Colours, json, text, worst};
-pub use sys::tree::Tree;
+pub use sys::tree::{Seen, Tree};
 
 /// The name of the user that this process acts as: the doctor logs in to the server as this user, if no other is named.
 pub fn user() -> String {

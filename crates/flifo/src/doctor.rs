@@ -13,6 +13,7 @@ use proxy::discover;
 use shell::{CONFIG, OK, UNAVAILABLE, USAGE, complain, print};
 
 use crate::arguments::Doctor;
+use crate::front;
 
 pub(crate) fn run(arguments: &Doctor) -> u8 {
     match examine(arguments) {
@@ -62,7 +63,7 @@ fn examine(arguments: &Doctor) -> Result<Verdict, Failure> {
         watch: arguments.watch,
     };
     let mut server = answer.ok();
-    let facts = examination.run(server.as_mut(), &why_not);
+    let facts = look(&examination, server.as_mut(), &why_not);
     if let Some(file) = &arguments.save {
         write_facts(file, &facts).map_err(fail(UNAVAILABLE))?;
     }
@@ -72,6 +73,15 @@ fn examine(arguments: &Doctor) -> Result<Verdict, Failure> {
         Some(server) => mend(arguments, &account, examination, server, facts),
         None => Err(fail(UNAVAILABLE)("--fix needs a server that answers".to_owned())),
     }
+}
+
+/// Examines, and reads how the Flifo in front of the server is configured.
+fn look(examination: &Examination, server: Option<&mut AskedServer>, why_not: &str) -> Facts {
+    let mut facts = examination.run(server, why_not);
+    if let Some(pid) = facts.flifo() {
+        facts.front = front::of(pid);
+    }
+    facts
 }
 
 /// The server that is named, or the one that this machine has.
@@ -186,7 +196,7 @@ impl Patient for Bedside {
     fn examine(&mut self) -> Facts {
         let mut examination = self.examination.clone();
         examination.watch = examination.watch.max(REMEASURED_MIN);
-        examination.run(Some(&mut self.server), "")
+        look(&examination, Some(&mut self.server), "")
     }
 
     fn variables(&mut self) -> &mut dyn GlobalVariables {

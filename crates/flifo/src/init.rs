@@ -68,7 +68,7 @@ fn set_up(
         return Ok(SOFTWARE);
     };
     let steps = ::init::steps(&facts, wishes, &password);
-    print(&intention(&facts, &steps));
+    print(&intention(&facts, wishes, &steps));
     if dry_run {
         print("\nNothing was done: --dry-run.\n");
         return Ok(OK);
@@ -103,10 +103,13 @@ fn random() -> Option<String> {
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn intention(facts: &Facts, steps: &[Step]) -> String {
+fn intention(facts: &Facts, wishes: &Wishes, steps: &[Step]) -> String {
     let mut text = format!("{} at {}\n\nflifo init will\n", facts.brand, facts.server);
     for (at, step) in steps.iter().enumerate() {
         text += &format!("  {}. {step}\n", at + 1);
+    }
+    if let Some(advice) = ::init::certificate(facts, wishes) {
+        text += &format!("\n{advice}\n");
     }
     text
 }

@@ -3,6 +3,7 @@
 mod arguments;
 mod console;
 mod doctor;
+mod front;
 mod health;
 mod import;
 mod init;

@@ -279,6 +279,7 @@ mod tests {
             brand: String::new(),
             is_mariadb: true,
             follows: Follows::Nothing,
+            unvouched: None,
             administers: true,
             is_root: false,
             has_systemd: false,

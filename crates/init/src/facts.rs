@@ -19,6 +19,9 @@ pub struct Facts {
     pub administers: bool,
     /// What is written there must not stand in its binary log.
     pub follows: Follows,
+    /// Users of other machines for whom nothing vouches for a certificate, with their methods: the first of them.
+    /// `None`: not known.
+    pub unvouched: Option<String>,
     pub is_root: bool,
     /// systemd is what starts programs here.
     pub has_systemd: bool,
@@ -74,13 +77,17 @@ pub fn look(wishes: &Wishes) -> Result<Facts, InitError> {
             None => Follows::Nothing,
         },
     };
+    let is_mariadb = brand.contains("MariaDB");
+    let unvouched = administrator.as_mut().filter(|_| is_mariadb);
+    let unvouched = unvouched.and_then(Administrator::unvouched);
     let program = std::env::current_exe().map_err(|error| InitError::Step {
         what: "find this program's own file".to_owned(),
         why: error.to_string(),
     })?;
     Ok(Facts {
-        is_mariadb: brand.contains("MariaDB"),
+        is_mariadb,
         follows,
+        unvouched,
         administers: administrator.is_some_and(|mut it| it.makes_accounts()),
         is_root: sys::process::is_root(),
         has_systemd: Path::new(SYSTEMD).is_dir(),

@@ -11,6 +11,10 @@ pub(crate) fn config(facts: &Facts, wishes: &Wishes) -> String {
         true => "users of mysql_native_password",
         false => "users of caching_sha2_password",
     };
+    let tls = match facts.is_mariadb {
+        true => tls(layout),
+        false => String::new(),
+    };
     let run_as = match facts.starts_itself(layout) && facts.is_root {
         true => format!(
             "\n[hardening]\n# root starts it; it serves as this user.\nrun_as = \"{NAME}\"\n"
@@ -39,7 +43,7 @@ listen = [\"{console}\", \"{own}\"]
 # /metrics, /health
 listen = [\"{http}\"]
 
-[[users]]
+{tls}[[users]]
 name = \"{NAME}\"
 password_file = \"{password}\"
 {run_as}",
@@ -49,6 +53,23 @@ password_file = \"{password}\"
         password = password.display(),
         brand = facts.brand,
         address = facts.server,
+    )
+}
+
+/// What is to be done for clients that verify, as a comment.
+fn tls(layout: &Layout) -> String {
+    format!(
+        "\
+# [tls]
+# Clients of MariaDB from 11.4 on verify by default when they come from another machine. Flifo makes a certificate up,
+# and the password vouches for it where the method is mysql_native_password, ed25519 or parsec. For users of other
+# methods (pam, gssapi, ...), give it a certificate that their clients trust:
+# cert = \"{cert}\"
+# key = \"{key}\"
+
+",
+        cert = layout.folder.join("cert.pem").display(),
+        key = layout.folder.join("key.pem").display(),
     )
 }
 

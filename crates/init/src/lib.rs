@@ -4,6 +4,7 @@
 //! down ([`journal`]) before it is done, so a set-up that has failed half-way is taken back ([`undo`]) like a whole one.
 
 mod act;
+mod advice;
 pub mod facts;
 mod files;
 mod journal;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use proxy::Address;
 
 pub use self::act::carry_out;
+pub use self::advice::certificate;
 pub use self::facts::{Facts, look};
 pub use self::steps::{Step, steps};
 pub use self::trial::{Tried, try_out};

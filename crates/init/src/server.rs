@@ -10,6 +10,13 @@ use crate::NAME;
 /// No answer takes longer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Users of a Unix socket alone are this machine's.
+const UNVOUCHED: &str = "SELECT IFNULL(GROUP_CONCAT(CONCAT(User, ' (', plugin, ')') SEPARATOR ', '), '') FROM \
+    (SELECT DISTINCT User, IFNULL(JSON_VALUE(Priv,'$.plugin'),'') AS plugin FROM mysql.global_priv \
+    WHERE User<>'' AND Host NOT IN ('localhost','127.0.0.1','::1') AND NOT JSON_EXISTS(Priv,'$.is_role') \
+    AND JSON_EXTRACT(Priv,'$.plugin','$.auth_or[*].plugin') NOT REGEXP 'mysql_native_password|ed25519|parsec' \
+    AND JSON_EXTRACT(Priv,'$.plugin','$.auth_or[*].plugin')<>'[\"unix_socket\"]' ORDER BY User LIMIT 5) AS accounts";
+
 /// A connection that blocks.
 pub(crate) struct Administrator {
     server: Blocking,
@@ -70,6 +77,12 @@ impl Administrator {
     /// Whether clients without special rights cannot write.
     pub(crate) fn is_read_only(&mut self) -> bool {
         matches!(self.text("SELECT @@GLOBAL.read_only + 0"), Ok(Some(is)) if is == "1")
+    }
+
+    /// The first users of other machines whose methods vouch for no certificate, as MariaDB has them; `None` if this
+    /// user may not ask.
+    pub(crate) fn unvouched(&mut self) -> Option<String> {
+        self.text(UNVOUCHED).ok().flatten()
     }
 
     /// Whether it may make accounts, and give them what Flifo's needs.

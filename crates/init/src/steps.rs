@@ -242,6 +242,7 @@ mod tests {
             is_mariadb: true,
             follows: Follows::Nothing,
             administers: true,
+            unvouched: None,
             is_root: true,
             has_systemd: true,
             has_system_user: false,

@@ -296,6 +296,28 @@ fn run(script: &Path) {
 }
 
 #[test]
+fn a_certificate_that_nothing_vouches_for_is_found() {
+    let front = Front::start();
+    let ask = || examine(&front.server, &["--watch", "100ms"]);
+    front.server.sql("CREATE USER away@'%' IDENTIFIED BY 'x'").expect("an account");
+    ask().is("certificate", "ok", "");
+    front.flifo.change_configuration(|text| text.replace("[\"127.0.0.1:", "[\"0.0.0.0:"));
+    let said = ask();
+    said.is("certificate", "warn", "server.accounts_user");
+    assert!(said.field("certificate", "evidence").contains("away"));
+    front.flifo.change_configuration(|text| {
+        let text = text.replace("[server]\n", "[server]\naccounts_user = \"reader\"\n");
+        text + "[[users]]\nname = \"reader\"\npassword = \"x\"\n"
+    });
+    ask().is("certificate", "ok", "");
+    let pam = "UPDATE mysql.global_priv SET Priv=JSON_SET(Priv,'$.plugin','pam') WHERE User='away'";
+    front.server.sql(pam).expect("another method");
+    let said = ask();
+    said.is("certificate", "warn", "tls.cert");
+    assert!(said.field("certificate", "evidence").contains("away (pam)"));
+}
+
+#[test]
 fn half_a_taskset_and_a_realtime_proxy_are_found() {
     let front = Front::start();
     let [server, flifo] = front.pids();

@@ -104,6 +104,17 @@ fn what_is_set_up_pools_at_once_and_leaves_nothing_when_taken_back() {
     assert!(said(&output).contains("GRANT SELECT ON mysql.global_priv"), "{}", said(&output));
     assert!(!scene.places().exists() && scene.accounts().trim() == "0", "nothing is done");
 
+    // Of a method that the password cannot vouch by, to clients of other machines.
+    let pam = "CREATE USER clerk@'%' IDENTIFIED BY 'x'; \
+               UPDATE mysql.global_priv SET Priv=JSON_SET(Priv,'$.plugin','pam') WHERE User='clerk'";
+    scene.server.sql(pam).unwrap();
+    assert!(!said(&output).contains("clerk"), "{}", said(&output));
+    let socket = scene.server.socket();
+    let open = ["--server", socket.to_str().unwrap(), "--listen", "0.0.0.0:1", "--dry-run"];
+    let output = scene.init(&open);
+    assert!(said(&output).contains("clerk (pam)"), "{}", said(&output));
+    assert!(said(&output).contains("tls.cert"), "{}", said(&output));
+
     // No terminal is there to say yes on.
     let output = scene.set_up(&[]);
     assert_eq!(output.status.code(), Some(64), "{}", said(&output));
