@@ -121,7 +121,7 @@ pub fn is_verified(stream: &Stream, tls: Option<&BackendTls>) -> bool {
 }
 
 /// What is known to prove a user with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
     Password(Secret),
     /// The SHA-1 of the password, which `mysql_native_password` takes for it.

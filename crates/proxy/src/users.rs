@@ -105,6 +105,9 @@ pub(crate) struct Cap {
 
 const NO_BOUND: u32 = u32::MAX;
 
+/// More passwords are not tried for one login: the server may count what it refuses.
+const ATTEMPTS_MAX: usize = 3;
+
 /// An account whose method Flifo does not have is not tried again sooner.
 const BEYOND: Duration = Duration::from_mins(1);
 
@@ -268,7 +271,13 @@ impl User {
             return Arc::clone(old);
         }
         // With an unchanged one goes what a client has proved.
-        let proof = if changes { self.proof() } else { old.proof() };
+        let proof = match (self.proof(), old.proof()) {
+            (Some(is), Some(was)) if changes => {
+                Some(Arc::new(is.as_ref().clone().succeeding(&was)))
+            }
+            (is, _) if changes => is,
+            (_, was) => was,
+        };
         Arc::new(Self {
             proof: Mutex::new(proof),
             generation: AtomicU32::new(old.generation() + u32::from(changes)),
@@ -368,7 +377,14 @@ impl User {
             (proof, passwords) => proof.is_none() && passwords.is_none(),
         };
         if !is_same {
-            *proof = passwords.map(|passwords| Arc::new(Proofs::of(passwords)));
+            // What clients have proved of passwords that stay is known as before: those that are connected need it.
+            *proof = passwords.map(|passwords| {
+                let new = Proofs::of(passwords);
+                Arc::new(match &*proof {
+                    Some(old) => new.succeeding(old),
+                    None => new,
+                })
+            });
             self.generation.fetch_add(1, Relaxed);
         }
     }
@@ -439,7 +455,35 @@ impl User {
 
     /// What a backend logs in with. `None` until a client has proved a password, where only its hash is known.
     pub(crate) fn credential(&self) -> Option<Credential> {
-        self.proof()?.credential()
+        self.proof()?.credential(&[])
+    }
+
+    /// Has a login attempted with what is known of the password. Where the server refuses that, with another one that is
+    /// known, or that a client has proved meanwhile.
+    pub(crate) async fn log_in<T>(
+        &self,
+        attempt: impl AsyncFn(&Credential) -> Result<T, NoBackend>,
+    ) -> Result<T, NoBackend> {
+        let (mut tried, mut refused) = (Vec::new(), None);
+        while tried.len() < ATTEMPTS_MAX
+            && let Some(credential) = self.proof().and_then(|proof| proof.credential(&tried))
+        {
+            let done = attempt(&credential).await;
+            let is_refused = matches!(&done, Err(error) if error.is_wrong_password());
+            if (is_refused || done.is_ok())
+                && let Some(proof) = self.proof()
+            {
+                proof.see_refused(&credential, is_refused);
+            }
+            match done {
+                Err(error) if is_refused => {
+                    refused.get_or_insert(error);
+                    tried.push(credential);
+                }
+                done => return done,
+            }
+        }
+        Err(refused.unwrap_or(NoBackend::NoCredential))
     }
 }
 
@@ -626,6 +670,49 @@ mod tests {
         user.renew(Some(&passwords(&both[1..])));
         assert_ne!(user.generation(), generation);
         assert_eq!((check("old"), check("new")), (Verdict::Wrong, Verdict::Right));
+    }
+
+    #[test]
+    fn a_refused_login_is_attempted_with_another_password_that_is_known() {
+        let stored = |text: &str| native::NativeStage1::of(text.as_bytes()).stored();
+        let passwords = |all: &[&str]| Passwords {
+            known: all.iter().map(|text| Password::Native(stored(text))).collect(),
+            has_others: false,
+        };
+        let user = User::known(&passwords(&["old", "new"]), Plugin::NativePassword);
+        let nonce = Nonce::from_random([7; Nonce::LEN]);
+        let prove = |text: &str| {
+            let answer = Plugin::NativePassword.respond(&text.into(), &nonce).unwrap();
+            assert_eq!(user.check(&Plugin::NativePassword, &nonce, &answer), Verdict::Right);
+        };
+        prove("old");
+        prove("new");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        // What is tried until the server, which has this password alone, takes it.
+        let log_in = |right: &str, meanwhile: &dyn Fn()| {
+            let tried = std::cell::Cell::new(0);
+            let attempt = async |credential: &Credential| {
+                tried.set(tried.get() + 1);
+                meanwhile();
+                let right = Credential::Native(native::NativeStage1::of(right.as_bytes()));
+                let (code, sqlstate) = (1045, "28000".to_owned());
+                let refused = || LoginError::Refused { code, sqlstate, message: String::new() };
+                (*credential == right).then_some(()).ok_or_else(|| refused().into())
+            };
+            let done = runtime.block_on(user.log_in(attempt));
+            (tried.get(), done.map_err(|error| error.is_wrong_password()))
+        };
+        assert_eq!(log_in("new", &|| ()), (2, Ok(())));
+        assert_eq!(log_in("new", &|| ()), (1, Ok(())), "what it has refused comes last");
+        assert_eq!(log_in("none", &|| ()), (2, Err(true)));
+        // A client proves another one while the first is on its way.
+        let renew = || {
+            user.renew(Some(&passwords(&["new", "newer"])));
+            prove("newer");
+        };
+        assert_eq!(log_in("newer", &renew), (2, Ok(())));
+        user.renew(Some(&passwords(&["newer", "newest"])));
+        assert_eq!(log_in("newer", &|| ()), (1, Ok(())), "a client has proved it before");
     }
 
     #[test]

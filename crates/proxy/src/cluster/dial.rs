@@ -117,6 +117,15 @@ impl NoBackend {
         }
     }
 
+    /// Whether the server says by it that the password is not the account's; or that the account is not for this host.
+    pub(crate) const fn is_wrong_password(&self) -> bool {
+        let code = match self {
+            Self::Login(LoginError::Refused { code, .. }) => *code,
+            _ => 0,
+        };
+        matches!(code, ACCESS_DENIED | NO_PASSWORD)
+    }
+
     /// What a client is told.
     pub(crate) fn fault(&self, server: &Server) -> Fault {
         if let Self::Login(LoginError::Refused { code, sqlstate, message }) = self {
@@ -131,6 +140,9 @@ impl NoBackend {
 /// Access denied for any reason that lies in the account: its host, its plugin, its password, which may have expired, a
 /// lock.
 const REFUSALS: [u16; 10] = [1045, 1130, 1251, 1524, 1698, 1820, 1862, 3118, 3955, 4151];
+
+/// `ER_ACCESS_DENIED_NO_PASSWORD_ERROR`.
+const NO_PASSWORD: u16 = 1698;
 
 /// By whose rules the server that greeted so reads names.
 pub(crate) fn brand(greeting: &Greeting) -> Brand {

@@ -2,9 +2,10 @@
 //! accounts.
 //!
 //! One configured user may read that table (`server.accounts_user`). It is read at the first login, once a period, and
-//! when a login fails or its user is unknown, since the table may have changed; never more often than [`SOON`]. What is
-//! read of it is [`crate::users::table`]'s, what all workers remember [`crate::users::accounts`]'s, what clients are
-//! held to [`crate::frontend::held`]'s.
+//! when a login fails or its user is unknown, since the table may have changed; never more often than [`SOON`], and for
+//! wrong proofs never for more than a small part of the time ([`RESTS`]). What is read of it is
+//! [`crate::users::table`]'s, what all workers remember [`crate::users::accounts`]'s, what clients are held to
+//! [`crate::frontend::held`]'s.
 //!
 //! Invariants: hashes and what clients give away are in memory only, and zeroised; a table that cannot be read changes
 //! nothing, unless it is the first attempt of another reader; a client is refused only by a table that was read since it came.
@@ -14,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use backend::login::{LoginError, Many};
+use backend::login::{Credential, LoginError, Many};
 use engine::account::held::{AccountRefusal, AccountRules};
 use engine::account::name::UserName;
 use engine::account::row::Row;
@@ -35,6 +36,10 @@ use crate::users::table::{self, Sorted, Table};
 
 /// The table is not read again sooner.
 const SOON: Duration = Duration::from_secs(1);
+
+/// For wrong proofs it is read sooner, as long as that takes little of the time.
+const RESTS: u32 = 20;
+const LEAST_REST: Duration = Duration::from_millis(50);
 
 /// So many pass-through users are named in the log.
 const TOLD_MAX: usize = 1000;
@@ -61,9 +66,18 @@ pub(crate) async fn find(worker: &Worker, name: &UserName) -> Option<Arc<User>> 
 pub(crate) async fn is_renewed(worker: &Worker, user: &User) -> bool {
     let before = user.generation();
     if user.is_found() {
-        read(worker, SOON).await;
+        look_again(worker).await;
     }
     user.generation() != before
+}
+
+/// A client is about to be refused for its proof: has the table read since then. Those whom the server has refused wait
+/// as long, or it would show which users Flifo knows.
+pub(crate) async fn look_again(worker: &Worker) {
+    if is_configured(worker) {
+        let rest = worker.shared.accounts.lock().took * RESTS;
+        read_since(worker, Instant::now(), rest.clamp(LEAST_REST, SOON)).await;
+    }
 }
 
 /// The account that the table tells for a client of this name, or why it is to be refused. `None`: it is not told.
@@ -90,7 +104,7 @@ pub(crate) async fn judge(
     let came = Instant::now();
     match judge() {
         Some(Ok(row)) if fits(&row) => Some(Ok(row)),
-        Some(_) if !read_since(worker, came).await => None,
+        Some(_) if !read_since(worker, came, SOON).await => None,
         Some(_) => judge(),
         None => {
             read(worker, SOON).await;
@@ -203,12 +217,13 @@ async fn read(worker: &Worker, age: Duration) {
     }
 }
 
-/// Reads the table, unless an attempt has begun since then. Whether it was read since then.
-async fn read_since(worker: &Worker, moment: Instant) -> bool {
+/// Reads the table, unless an attempt has begun since then, and no sooner than this after the one before. Whether it was
+/// read since then.
+async fn read_since(worker: &Worker, moment: Instant, rest: Duration) -> bool {
     let accounts = &worker.shared.accounts;
     let earlier = accounts.lock().tried_at.filter(|at| *at < moment);
     if let Some(at) = earlier {
-        tokio::time::sleep_until((at + SOON).into()).await;
+        tokio::time::sleep_until((at + rest).into()).await;
     }
     let alone = accounts.reading.lock().await;
     if accounts.lock().tried_at.is_none_or(|at| at < moment) {
@@ -230,7 +245,7 @@ async fn read_now(worker: &Worker) {
         // Meanwhile it is another user's to read.
         return;
     }
-    (state.tried_at, state.era) = (Some(begun), era);
+    (state.tried_at, state.era, state.took) = (Some(begun), era, begun.elapsed());
     let is_of_another = std::mem::take(&mut state.is_of_another);
     match sorted {
         Ok(Sorted { table, usable, unusable }) => {
@@ -276,15 +291,13 @@ async fn sorted(worker: &Worker) -> Result<Sorted, NoBackend> {
     let name =
         UserName::of_account(worker.plan().server.accounts_user.as_deref().unwrap_or_default());
     let name = &name;
-    let user = worker.shared.users.get(name);
-    let credential = user.and_then(|user| user.credential()).ok_or(NoBackend::NoCredential)?;
+    let user = worker.shared.users.get(name).ok_or(NoBackend::NoCredential)?;
     let server = worker.shared.cluster.server(route::greeter(worker));
-    let mut logged_in = worker
-        .shared
-        .cluster
-        .dialer
-        .log_in_as(server, name, &credential, dial::POOLED, UTF8MB4)
-        .await?;
+    let dialer = &worker.shared.cluster.dialer;
+    let attempt = async |credential: &Credential| {
+        dialer.log_in_as(server, name, credential, dial::POOLED, UTF8MB4).await
+    };
+    let mut logged_in = user.log_in(attempt).await?;
     let own = Own::of(worker, logged_in.talk.stream());
     let limit = worker.plan().limits.connect;
     let read = async {

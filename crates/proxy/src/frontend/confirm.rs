@@ -8,6 +8,7 @@
 
 use std::time::Instant;
 
+use backend::login::Credential;
 use engine::account::name::UserName;
 use engine::account::terms::Terms;
 use wire::handshake::UTF8MB4;
@@ -65,15 +66,13 @@ fn is_confirmed(worker: &Worker, name: &UserName, user: &User) -> bool {
 
 /// Logs in as the user and leaves.
 async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<(), NoBackend> {
-    let credential = user.credential().ok_or(NoBackend::NoCredential)?;
     let _place = worker.pass_through_logins.enter_again().await;
     let server = worker.shared.cluster.server(route::asked_of(worker, name));
-    let login = worker
-        .shared
-        .cluster
-        .dialer
-        .log_in_as(server, name, &credential, dial::POOLED, UTF8MB4)
-        .await?;
+    let dialer = &worker.shared.cluster.dialer;
+    let attempt = async |credential: &Credential| {
+        dialer.log_in_as(server, name, credential, dial::POOLED, UTF8MB4).await
+    };
+    let login = user.log_in(attempt).await?;
     if user.trust().is_some() && !login.has_proved_sha2 {
         return Err(NoBackend::NoProof);
     }

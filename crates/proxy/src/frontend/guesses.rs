@@ -112,7 +112,7 @@ fn is_wrong(worker: &Worker, user: &UserName, peer: Option<SocketAddr>) {
 }
 
 /// `ER_ACCESS_DENIED_ERROR`, `ER_ACCESS_DENIED_NO_PASSWORD_ERROR`, `ER_USER_IS_BLOCKED`.
-const ACCESS_DENIED: u16 = 1045;
+pub(crate) const ACCESS_DENIED: u16 = 1045;
 const NO_PASSWORD: u16 = 1698;
 const BLOCKED: u16 = 4150;
 
@@ -127,16 +127,16 @@ pub(crate) async fn confirm(
         guesses.is_right(name, peer.map(|it| it.ip()));
         guesses.is_suspect(name)
     });
-    let Some(credential) = user.credential().filter(|_| is_suspect) else { return Ok(()) };
+    if !is_suspect || user.credential().is_none() {
+        return Ok(());
+    }
     let at = worker.shared.cluster.server(server);
     let capabilities = login.capabilities | dial::POOLED;
-    match worker
-        .shared
-        .cluster
-        .dialer
-        .log_in_as(at, name, &credential, capabilities, login.collation)
-        .await
-    {
+    let dialer = &worker.shared.cluster.dialer;
+    let attempt = async |credential: &Credential| {
+        dialer.log_in_as(at, name, credential, capabilities, login.collation).await
+    };
+    match user.log_in(attempt).await {
         Ok(_) => with(worker, |guesses| guesses.is_confirmed(name)),
         Err(error) if is_blocked(&error) || error.is_refusal() => {
             return Err(error.fault(at).of_kind(Kind::AccessDenied));

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use backend::login::{LoggedIn, LoginError, each_row};
+use backend::login::{Credential, LoggedIn, LoginError, each_row};
 use backend::{Stream, Talk};
 use engine::account::held::{self, AccountRefusal, AccountRules, PeerPlaces};
 use engine::account::host::{HostBrand, Resolving};
@@ -322,16 +322,12 @@ async fn ask(
 ) -> Result<Known, NoBackend> {
     let _place = worker.pass_through_logins.enter_again().await;
     let server = asked_in(worker, cluster);
-    let credential = user.credential().ok_or(NoBackend::NoCredential)?;
-    let mut logged_in = with_room(&worker.pool, server, async || {
-        worker
-            .shared
-            .cluster
-            .dialer
-            .log_in_as(server, name, &credential, dial::POOLED, UTF8MB4)
-            .await
-    })
-    .await?;
+    let dialer = &worker.shared.cluster.dialer;
+    let attempt = async |credential: &Credential| {
+        dialer.log_in_as(server, name, credential, dial::POOLED, UTF8MB4).await
+    };
+    let mut logged_in =
+        with_room(&worker.pool, server, async || user.log_in(attempt).await).await?;
     let own = Own::of(worker, logged_in.talk.stream());
     let shown = match logged_in.text("SHOW CREATE USER CURRENT_USER()").await {
         Ok(shown) => shown.map(Secret::from),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use backend::login::LoggedIn;
+use backend::login::{Credential, LoggedIn};
 use engine::account::name::UserName;
 use engine::cache::Links;
 use engine::cache::effects::OWN_ENGINES;
@@ -281,15 +281,13 @@ async fn read(
     cluster: ClusterId,
     name: &UserName,
 ) -> Result<FoundDefinitions, NoBackend> {
-    let user = worker.shared.users.get(name);
-    let credential = user.and_then(|user| user.credential()).ok_or(NoBackend::NoCredential)?;
+    let user = worker.shared.users.get(name).ok_or(NoBackend::NoCredential)?;
     let server = worker.shared.cluster.server(route::greeter_in(worker, cluster));
-    let mut reader = worker
-        .shared
-        .cluster
-        .dialer
-        .log_in_as(server, name, &credential, dial::POOLED, UTF8MB4)
-        .await?;
+    let dialer = &worker.shared.cluster.dialer;
+    let attempt = async |credential: &Credential| {
+        dialer.log_in_as(server, name, credential, dial::POOLED, UTF8MB4).await
+    };
+    let mut reader = user.log_in(attempt).await?;
     let found = look(worker, &mut reader).await;
     if worker.shared.rules().cache()
         && let Ok(Some(times)) =

@@ -47,7 +47,7 @@ pub(crate) async fn prove<S: Borrow<Stream>>(
 ) -> Result<Proved, NoLogin> {
     let PasswordProof { plugin, nonce, response } = answer;
     let mut verdict = user.check(plugin, nonce, response);
-    if verdict == Verdict::Wrong && accounts::is_renewed(worker, user).await {
+    if verdict == Verdict::Wrong && pass.lend(accounts::is_renewed(worker, user)).await {
         verdict =
             if user.can_check(plugin) { user.check(plugin, nonce, response) } else { verdict };
     }

@@ -8,7 +8,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use backend::login::{LoggedIn, LoginError};
+use backend::login::{Credential, LoggedIn, LoginError};
 use engine::account::name::UserName;
 use engine::rights::LedgerLook;
 use wire::handshake::UTF8MB4;
@@ -187,15 +187,13 @@ impl State {
 }
 
 async fn open(worker: &Worker, server: ServerId, user: &UserName) -> Result<Eye, NoBackend> {
-    let credential = worker.shared.users.get(user).and_then(|user| user.credential());
-    let credential = credential.ok_or(NoBackend::NoCredential)?;
+    let known = worker.shared.users.get(user).ok_or(NoBackend::NoCredential)?;
     let server = worker.shared.cluster.server(server);
-    let mut login = worker
-        .shared
-        .cluster
-        .dialer
-        .log_in_as(server, user, &credential, dial::POOLED, UTF8MB4)
-        .await?;
+    let dialer = &worker.shared.cluster.dialer;
+    let attempt = async |credential: &Credential| {
+        dialer.log_in_as(server, user, credential, dial::POOLED, UTF8MB4).await
+    };
+    let mut login = known.log_in(attempt).await?;
     let limit = worker.plan().limits.connect;
     let all: &[&'static str] = if login.is_mariadb { &MARIADB_TABLES } else { &MYSQL_TABLES };
     let known = tokio::time::timeout(limit, login.rows(TABLES)).await;

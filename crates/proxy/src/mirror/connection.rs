@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use backend::Talk;
-use backend::login::{LoggedIn, LoginError};
+use backend::login::{Credential, LoggedIn, LoginError};
 use backend::talk::TalkError;
 use engine::mirror::Unmirrored;
 use engine::mirror::fit::MirrorTakes;
@@ -92,11 +92,11 @@ impl MirrorConnection {
         within: Duration,
     ) -> Result<Self, NoBackend> {
         let user = &client.user;
-        let credential = user.credential().ok_or(NoBackend::NoCredential)?;
         let capabilities = (client.capabilities | POOLED).without(NOT_MIRRORED);
-        let logged_in = dialer
-            .log_in_as(server, &client.name, &credential, capabilities, client.collation)
-            .await?;
+        let attempt = async |credential: &Credential| {
+            dialer.log_in_as(server, &client.name, credential, capabilities, client.collation).await
+        };
+        let logged_in = user.log_in(attempt).await?;
         if user.trust().is_some() && !logged_in.has_proved_sha2 {
             return Err(NoBackend::NoProof);
         }

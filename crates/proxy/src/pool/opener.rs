@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use backend::Stream;
-use backend::login::{Greeted, LoggedIn, LoginError};
+use backend::login::{Credential, Greeted, LoggedIn, LoginError};
 use engine::rights::Era;
 use engine::session::alone;
 use engine::session_variables::SessionVariables;
@@ -130,20 +130,19 @@ const NOT_KNOWN: [u16; 6] = [1064, 1105, 1193, 1231, 1235, 1238];
 
 /// Logs in as the user of this key.
 pub(crate) async fn log_in(pool: &Pool, server: &Server, id: KeyId) -> Result<LoggedIn, NoBackend> {
-    let credential = pool.user_of(id, |user| user.credential()).ok_or(NoBackend::NoCredential)?;
-    let must_prove = pool.user_of(id, |user| user.trust().is_some());
+    let user = pool.keys.borrow().user(id).cloned().ok_or(NoBackend::NoCredential)?;
     let key: Rc<Key> = pool.keys.borrow().get(id);
     let mut capabilities = key.capabilities | POOLED;
     if !key.capabilities.has(Capabilities::DEPRECATE_EOF) {
         capabilities = capabilities.without(Capabilities::DEPRECATE_EOF);
     }
-    let logged_in = pool
-        .cluster
-        .dialer
-        .log_in_as(server, &key.user, &credential, capabilities, key.collation)
-        .await
-        .inspect_err(|error| pool.user_of(id, |user| user.see_failure(&key.user, error)))?;
-    if must_prove && !logged_in.has_proved_sha2 {
+    let dialer = &pool.cluster.dialer;
+    let attempt = async |credential: &Credential| {
+        dialer.log_in_as(server, &key.user, credential, capabilities, key.collation).await
+    };
+    let logged_in =
+        user.log_in(attempt).await.inspect_err(|error| user.see_failure(&key.user, error))?;
+    if user.trust().is_some() && !logged_in.has_proved_sha2 {
         return Err(NoBackend::NoProof);
     }
     Ok(logged_in)

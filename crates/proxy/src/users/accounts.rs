@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
 use engine::rights::Era;
@@ -21,6 +21,8 @@ pub(crate) struct Accounts {
 pub(crate) struct TableState {
     /// When the last attempt to read it began.
     pub(crate) tried_at: Option<Instant>,
+    /// How long that took.
+    pub(crate) took: Duration,
     /// When the reading of this table began.
     pub(crate) read_at: Option<Instant>,
     pub(crate) table: Option<Arc<Table>>,

@@ -5,7 +5,9 @@
 //! by its proof is in memory only; a slow hash is computed in another thread, and one of a user's at a time; a client of
 //! `caching_sha2_password` whose answer does not fit is asked for the password itself, as servers do.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use backend::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2, certificate, native, sha_crypt};
@@ -43,14 +45,22 @@ impl From<Password> for Passwords {
 }
 
 /// All that is known of a user's passwords.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Proofs {
-    all: Vec<Proof>,
+    all: Vec<Arc<Proof>>,
     pub(super) has_others: bool,
 }
 
+/// What is known of one password.
 #[derive(Debug)]
-enum Proof {
+struct Proof {
+    known: Known,
+    /// The server has refused it: backends log in with another one first.
+    is_refused: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Known {
     Password(Secret),
     /// Only the server's hash of the password is known. A client that proves the password gives away what a backend
     /// needs for the same proof; it is kept in memory only.
@@ -69,6 +79,12 @@ enum Proof {
 }
 
 impl Proof {
+    fn of(password: &Password) -> Self {
+        Self { known: Known::of(password), is_refused: AtomicBool::new(false) }
+    }
+}
+
+impl Known {
     fn of(password: &Password) -> Self {
         match password {
             Password::Plain(password) => Self::Password(password.clone()),
@@ -182,37 +198,51 @@ impl Proof {
 
 impl Proofs {
     pub(super) fn of(passwords: &Passwords) -> Self {
-        let all = passwords.known.iter().map(Proof::of).collect();
+        let all = passwords.known.iter().map(|password| Arc::new(Proof::of(password))).collect();
         Self { all, has_others: passwords.has_others }
+    }
+
+    /// These, with what clients have proved of those that were known before.
+    pub(super) fn succeeding(self, old: &Self) -> Self {
+        let known = |proof: Arc<Proof>| {
+            let password = proof.known.password();
+            let same = old.all.iter().find(|it| it.known.is_of(&password)).cloned();
+            same.unwrap_or(proof)
+        };
+        Self { all: self.all.into_iter().map(known).collect(), ..self }
     }
 
     pub(super) fn is_of(&self, passwords: &Passwords) -> bool {
         self.has_others == passwords.has_others
             && self.all.len() == passwords.known.len()
-            && self.all.iter().zip(&passwords.known).all(|(own, password)| own.is_of(password))
+            && self
+                .all
+                .iter()
+                .zip(&passwords.known)
+                .all(|(own, password)| own.known.is_of(password))
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let known = other.all.iter().map(Proof::password).collect();
+        let known = other.all.iter().map(|it| it.known.password()).collect();
         self.is_of(&Passwords { known, has_others: other.has_others })
     }
 
     /// Whether this is one of them, where that is known itself.
     pub(super) fn is_password(&self, password: &Secret) -> bool {
-        self.all.iter().any(|it| matches!(it, Proof::Password(known) if known == password))
+        self.known().any(|it| matches!(it, Known::Password(known) if known == password))
     }
 
     /// The plugin of the hash that is known of the first; `None`: the password itself is known.
     pub(super) fn plugin_of_hash(&self) -> Option<Plugin> {
-        self.all.first().and_then(Proof::plugin)
+        self.known().next().and_then(Known::plugin)
     }
 
     pub(super) fn can_check(&self, plugin: &Plugin) -> bool {
-        self.all.iter().any(|it| it.can_check(plugin))
+        self.known().any(|it| it.can_check(plugin))
     }
 
     pub(super) fn check(&self, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> Verdict {
-        let of_plugin = self.all.iter().filter(|it| it.can_check(plugin));
+        let of_plugin = self.known().filter(|it| it.can_check(plugin));
         of_plugin.fold(Verdict::Wrong, |verdict, it| match verdict {
             Verdict::Right => Verdict::Right,
             Verdict::Wrong | Verdict::Unknown => match it.check(plugin, nonce, response) {
@@ -224,7 +254,7 @@ impl Proofs {
 
     /// Checks the password itself.
     pub(super) async fn check_itself(&self, password: &Secret) -> bool {
-        for proof in &self.all {
+        for proof in self.known() {
             if proof.check_itself(password).await {
                 return true;
             }
@@ -232,8 +262,23 @@ impl Proofs {
         false
     }
 
-    pub(super) fn credential(&self) -> Option<Credential> {
-        self.all.iter().find_map(Proof::credential)
+    /// What a backend logs in with, but for what has been tried: of several, first what the server has not refused.
+    pub(super) fn credential(&self, tried: &[Credential]) -> Option<Credential> {
+        let known = |is_refused| {
+            let of = self.all.iter().filter(move |it| it.is_refused.load(Relaxed) == is_refused);
+            of.filter_map(|it| it.known.credential())
+        };
+        known(false).chain(known(true)).find(|it| !tried.contains(it))
+    }
+
+    /// The server has taken or refused this.
+    pub(super) fn see_refused(&self, credential: &Credential, is_refused: bool) {
+        let of = self.all.iter().filter(|it| it.known.credential().as_ref() == Some(credential));
+        of.for_each(|it| it.is_refused.store(is_refused, Relaxed));
+    }
+
+    fn known(&self) -> impl Iterator<Item = &Known> {
+        self.all.iter().map(|it| &it.known)
     }
 
     /// What lets the server's part of a login vouch for a certificate, if a client has proved it by this answer.
@@ -246,16 +291,16 @@ impl Proofs {
         if *plugin != Plugin::NativePassword {
             return None;
         }
-        let stored = self.all.iter().find_map(|it| it.native_proved_by(nonce, answer));
+        let stored = self.known().find_map(|it| it.native_proved_by(nonce, answer));
         stored.map(certificate::Stored::Native)
     }
 
     /// Takes a hash that a client has given away to the Flifo before, if it is that of a password.
     pub(super) fn take_native(&self, hash: &Secret) -> bool {
         let Some(stage1) = native::NativeStage1::from_bytes(hash.as_bytes()) else { return false };
-        let fit = self.all.iter().find_map(|it| match it {
-            Proof::Native { stored, learnt } => (stage1.stored() == *stored).then_some(learnt),
-            Proof::Password(_) | Proof::CachingSha2 { .. } => None,
+        let fit = self.known().find_map(|it| match it {
+            Known::Native { stored, learnt } => (stage1.stored() == *stored).then_some(learnt),
+            Known::Password(_) | Known::CachingSha2 { .. } => None,
         });
         let Some(learnt) = fit else { return false };
         *learnt.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage1);

@@ -158,3 +158,90 @@ fn the_password_vouches_for_the_certificate() {
     // Nothing is known of it.
     assert_eq!(vouched(client(&flifo, "passed", "new").tls()), None);
 }
+
+/// An account that is changed while clients are there.
+struct Rotated {
+    flifo: Flifo,
+    user: &'static str,
+    admin: Client,
+}
+
+impl Rotated {
+    /// With a client that has proved each of these passwords, all of which the account has.
+    fn start(user: &'static str, passwords: &[&str]) -> (Self, Vec<Client>) {
+        let (flifo, server) = (by_table(), server());
+        server.sql(&format!("CREATE USER {user}@'%' {}", via(passwords))).expect("an account");
+        let tell = format!("CREATE OR REPLACE USER {user}_admin@'%' IDENTIFIED BY 'x'");
+        server.sql(&tell).expect("an account");
+        server.sql(&format!("GRANT CREATE USER ON *.* TO {user}_admin@'%'")).expect("a right");
+        let admin = client(&flifo, &format!("{user}_admin"), "x").connect().expect("let in");
+        let this = Self { flifo, user, admin };
+        let clients = passwords.iter().map(|password| {
+            let mut client = this.client(password).connect().expect("let in");
+            client.query("SELECT 1").expect("a backend");
+            client
+        });
+        let clients = clients.collect();
+        (this, clients)
+    }
+
+    fn client(&self, password: &str) -> Builder {
+        client(&self.flifo, self.user, password)
+    }
+
+    /// By way of Flifo, so that no backend of before serves any statement behind it.
+    fn change(&mut self, passwords: &[&str]) {
+        let change = format!("ALTER USER {}@'%' {}", self.user, via(passwords));
+        self.admin.query(&change).expect("it is changed");
+    }
+
+    /// Has Flifo read the accounts anew.
+    fn have_read(&self) {
+        let gone = client(&self.flifo, "no_such_user", "x").connect();
+        assert!(matches!(gone, Err(Problem::Refused { code: 1045, .. })));
+    }
+}
+
+fn via(passwords: &[&str]) -> String {
+    let one = |it: &&str| format!("mysql_native_password USING PASSWORD('{it}')");
+    let all: Vec<_> = passwords.iter().map(one).collect();
+    format!("IDENTIFIED VIA {}", all.join(" OR "))
+}
+
+#[test]
+fn clients_that_are_connected_notice_no_second_password() {
+    let (mut rotated, mut clients) = Rotated::start("gets_second", &["old"]);
+    rotated.change(&["old", "new"]);
+    rotated.have_read();
+    clients[0].query("SELECT 1").expect("it has proved a password that the account has");
+    let mut newer = rotated.client("new").connect().expect("let in");
+    newer.query("SELECT 1").expect("a backend");
+    // Behind the second step, the first client goes on by what the second one has proved.
+    rotated.change(&["new"]);
+    newer.query("SELECT 1").expect("its password is the account's");
+    rotated.have_read();
+    newer.query("SELECT 1").expect("its password is the account's");
+    clients[0].query("SELECT 1").expect("as a client that was connected to the server");
+}
+
+#[test]
+fn a_password_that_was_taken_away_is_in_no_other_clients_way() {
+    let (mut rotated, mut clients) = Rotated::start("loses_first", &["old", "new"]);
+    rotated.change(&["new"]);
+    clients[1].query("SELECT 1").expect("its password is the account's");
+    assert!(is_let_in(rotated.client("new"), "loses_first"));
+    assert!(!is_let_in(rotated.client("old"), "loses_first"));
+}
+
+#[test]
+fn a_new_password_is_taken_however_soon_it_is_used() {
+    let (rotated, _clients) = Rotated::start("changes_fast", &["p0"]);
+    for number in 1..6 {
+        let password = format!("p{number}");
+        // Beside Flifo, which has just read the accounts.
+        rotated.have_read();
+        let change = format!("ALTER USER changes_fast@'%' {}", via(&[&password]));
+        server().sql(&change).expect("it is changed");
+        assert!(is_let_in(rotated.client(&password), "changes_fast"), "{password}");
+    }
+}

@@ -107,8 +107,8 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
             },
             example: Some("\"the one before\""),
             doc: "One more password that clients may prove, while an application changes from one \
-                  to the other. Flifo itself logs in with the first. Write one of \
-                  `second_password`, `second_password_hash` and `second_password_file`.",
+                  to the other. Flifo itself logs in with the first, or, where the server refuses that, \
+                  with this one. Write one of `second_password`, `second_password_hash` and `second_password_file`.",
             elsewhere: &[],
             since: FIRST,
             applies: NewConnections,
