@@ -6,9 +6,13 @@
 
 mod certificate;
 pub(crate) mod compare;
+mod debian;
 pub(crate) mod document;
+mod java;
 pub(crate) mod lines;
 pub(crate) mod outcomes;
+mod perl;
+mod python;
 pub(crate) mod suites;
 
 use std::fs::{self, File};

@@ -14,8 +14,8 @@ use bench::programs::Program;
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use super::lines;
 use super::outcomes::Format;
+use super::{java, lines, perl, python};
 use crate::repository;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -24,6 +24,14 @@ pub(crate) enum Suite {
     Go,
     /// The tests of PyMySQL.
     Pymysql,
+    /// The tests of mysqlclient for Python.
+    Mysqlclient,
+    /// The tests of DBD::mysql for Perl.
+    DbdMysql,
+    /// The tests of DBD::MariaDB for Perl.
+    DbdMariadb,
+    /// The tests of MariaDB Connector/J.
+    ConnectorJ,
     /// Ours, of PHP's mysqli and PDO.
     Mysqli,
     /// Ours, of mysql2 for Node.js.
@@ -43,21 +51,34 @@ pub(crate) struct Target {
 
 /// A suite that can be started.
 pub(crate) struct Ready {
-    suite: Suite,
-    program: PathBuf,
-    arguments: Vec<String>,
-    folder: PathBuf,
+    pub(super) suite: Suite,
+    pub(super) program: PathBuf,
+    pub(super) arguments: Vec<String>,
+    pub(super) folder: PathBuf,
     /// The driver and its version.
     pub(crate) title: String,
 }
 
 impl Suite {
-    pub(crate) const ALL: [Self; 4] = [Self::Go, Self::Pymysql, Self::Mysqli, Self::Mysql2];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Go,
+        Self::Pymysql,
+        Self::Mysqlclient,
+        Self::DbdMysql,
+        Self::DbdMariadb,
+        Self::ConnectorJ,
+        Self::Mysqli,
+        Self::Mysql2,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Go => "go",
             Self::Pymysql => "pymysql",
+            Self::Mysqlclient => "mysqlclient",
+            Self::DbdMysql => "dbd-mysql",
+            Self::DbdMariadb => "dbd-mariadb",
+            Self::ConnectorJ => "connector-j",
             Self::Mysqli => "mysqli",
             Self::Mysql2 => "mysql2",
         }
@@ -66,7 +87,7 @@ impl Suite {
     pub(crate) fn format(self) -> Format {
         match self {
             Self::Go => Format::Go,
-            Self::Pymysql | Self::Mysqli | Self::Mysql2 => Format::Tap,
+            _ => Format::Tap,
         }
     }
 
@@ -75,7 +96,9 @@ impl Suite {
         match self {
             Self::Go => &["gotest"],
             Self::Pymysql => &["test1", "test2"],
-            Self::Mysqli | Self::Mysql2 => &["suite1", "suite2"],
+            Self::DbdMysql | Self::DbdMariadb => &["test"],
+            Self::ConnectorJ => &["testj"],
+            Self::Mysqlclient | Self::Mysqli | Self::Mysql2 => &["suite1", "suite2"],
         }
     }
 
@@ -85,7 +108,11 @@ impl Suite {
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let prepare = match self {
             Self::Go => prepare_go,
-            Self::Pymysql => prepare_pymysql,
+            Self::Pymysql => python::prepare_pymysql,
+            Self::Mysqlclient => python::prepare_mysqlclient,
+            Self::DbdMysql => perl::prepare_mysql,
+            Self::DbdMariadb => perl::prepare_mariadb,
+            Self::ConnectorJ => java::prepare,
             Self::Mysqli => prepare_mysqli,
             Self::Mysql2 => prepare_mysql2,
         };
@@ -97,7 +124,7 @@ impl Suite {
         match self {
             // A test binary ends with 1 if tests have failed, and with 2 if one has stopped it.
             Self::Go => matches!(status.code(), Some(0 | 1)),
-            Self::Pymysql | Self::Mysqli | Self::Mysql2 => status.success(),
+            _ => status.success(),
         }
     }
 }
@@ -113,6 +140,14 @@ impl Ready {
                 .env("MYSQL_TEST_PROT", "tcp")
                 .env("MYSQL_TEST_ADDR", format!("127.0.0.1:{}", target.port))
                 .env("MYSQL_TEST_DBNAME", "gotest"),
+            Suite::ConnectorJ => command
+                // Some tests make accounts for this name.
+                .env("TEST_DB_HOST", "localhost")
+                .env("TEST_DB_PORT", target.port.to_string())
+                .env("TEST_DB_USER", target.user)
+                .env("TEST_DB_PASSWORD", &target.password)
+                .env("TEST_DB_DATABASE", "testj")
+                .env("TEST_DB_SERVER_CERT", &target.ca),
             _ => name(&mut command, target),
         };
         command
@@ -176,32 +211,6 @@ fn prepare_go(folder: PathBuf, interrupt: &Interrupt) -> Result<Ready> {
     })
 }
 
-/// Later sources come without tests.
-fn prepare_pymysql(folder: PathBuf, interrupt: &Interrupt) -> Result<Ready> {
-    let python = PYTHON.find()?;
-    let version = pinned("pymysql/sdist.txt", "PyMySQL")?;
-    let sources = folder.join(format!("PyMySQL-{version}"));
-    if !sources.is_dir() {
-        let mut download = pip(&python, "download", "sdist.txt");
-        download.args(["--no-binary", ":all:", "--dest"]).arg(&folder);
-        lines::run("pip download", download, interrupt)?;
-        let mut unpack = Command::new(&python);
-        unpack.args(["-m", "tarfile", "-e"]);
-        unpack.arg(folder.join(format!("PyMySQL-{version}.tar.gz"))).arg(&folder);
-        lines::run("unpack PyMySQL", unpack, interrupt)?;
-    }
-    let runner = folder.join("runner");
-    if !runner.join("pytest").is_dir() {
-        let mut install = pip(&python, "install", "runner.txt");
-        install.arg("--target").arg(&runner);
-        lines::run("pip install", install, interrupt)?;
-    }
-    let script = ours("pymysql/run.py");
-    let arguments = [script, sources, runner].iter().map(|it| text(it)).collect();
-    let title = format!("PyMySQL {version}");
-    Ok(Ready { suite: Suite::Pymysql, program: python, arguments, folder, title })
-}
-
 /// Ours: nothing to fetch. PHP brings the drivers.
 fn prepare_mysqli(folder: PathBuf, interrupt: &Interrupt) -> Result<Ready> {
     let php = PHP.find()?;
@@ -244,16 +253,8 @@ struct Manifest {
     version: String,
 }
 
-/// A command of pip with one of our lists of requirements, which name checksums.
-fn pip(python: &Path, command: &str, list: &str) -> Command {
-    let mut pip = Command::new(python);
-    pip.args(["-m", "pip", command, "--no-deps", "--require-hashes", "--requirement"]);
-    pip.arg(ours("pymysql").join(list));
-    pip
-}
-
 /// The version that a file pins a package to: the word after its name.
-fn pinned(file: &str, package: &str) -> Result<String> {
+pub(super) fn pinned(file: &str, package: &str) -> Result<String> {
     let text = fs::read_to_string(ours(file)).with_context(|| format!("cannot read {file}"))?;
     pinned_in(&text, package).with_context(|| format!("{file} does not name {package}"))
 }
@@ -265,11 +266,11 @@ fn pinned_in(text: &str, package: &str) -> Option<String> {
     words.next().map(str::to_owned)
 }
 
-fn ours(path: &str) -> PathBuf {
+pub(super) fn ours(path: &str) -> PathBuf {
     repository::root().join("xtask/drivers").join(path)
 }
 
-fn text(path: &Path) -> String {
+pub(super) fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -279,8 +280,6 @@ const GO: Program = Program { name: "go", what: "the Go toolchain", package: "go
 const GO_SKIP: &str = "-test.skip=";
 /// It connects to an address that swallows packets, which not every machine has.
 const GO_SKIPPED: &str = "TestConnectorReturnsTimeout";
-const PYTHON: Program =
-    Program { name: "python3", what: "Python, with pip", package: "python3 python3-pip" };
 const PHP: Program = Program { name: "php", what: "PHP", package: "php-cli php-mysql" };
 const NODE: Program = Program { name: "node", what: "Node.js", package: "nodejs" };
 const NPM: Program = Program { name: "npm", what: "the package tool of Node.js", package: "npm" };
@@ -311,5 +310,6 @@ mod tests {
     fn each_suite_pins_its_driver() {
         assert!(pinned("go/go.mod", GO_MODULE).is_ok_and(|it| it.starts_with('v')));
         assert!(pinned("pymysql/sdist.txt", "PyMySQL").is_ok());
+        assert!(pinned("mysqlclient/sdist.txt", "mysqlclient").is_ok());
     }
 }
