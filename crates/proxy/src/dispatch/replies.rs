@@ -346,7 +346,9 @@ fn inspect(
                     return at.start + eof.len();
                 }
                 if let Some(other) = shorter {
-                    let len = put_instead(&client, flight, packet, &other);
+                    let is_whole = ok_rewrite::is_whole_reply(packet, ok.status)
+                        || matches!(flight.purpose, Purpose::LoginSchema(..));
+                    let len = put_instead(&client, packet, &other, is_whole);
                     worker.scratch.replace(other);
                     if let Some(len) = len {
                         return at.start + len;
@@ -387,22 +389,16 @@ fn inspect(
 }
 
 /// Puts a packet in the place of one. The answer is how long it is there; `None`: it has no room, and the one before stays.
-fn put_instead(
-    client: &Client,
-    flight: &InFlight,
-    packet: &mut [u8],
-    other: &[u8],
-) -> Option<usize> {
+/// The packet of a reply that has no other always has room.
+fn put_instead(client: &Client, packet: &mut [u8], other: &[u8], is_whole: bool) -> Option<usize> {
     if let Some(place) = packet.get_mut(..other.len()) {
         place.copy_from_slice(other);
         return Some(other.len());
     }
-    if !matches!(flight.purpose, Purpose::LoginSchema(..)) {
-        return None;
-    }
-    // Nothing else is in this reply.
-    client.write_with_next(other);
-    Some(0)
+    is_whole.then(|| {
+        client.write_with_next(other);
+        0
+    })
 }
 
 /// Learns from the end of definitions or rows.
@@ -539,6 +535,7 @@ fn see_ok(
         state.set(b"collation_connection", collation, &mut interned);
     }
     let mut session = client.session.borrow_mut();
+    let listened = session.listens();
     let pin = session.see_ok(client.id, ok, &mut state, &mut interned, flight.sets());
     if pin.is_some() && backend.taint.get() == Taint::Soiled {
         session.forgive();
@@ -554,7 +551,7 @@ fn see_ok(
         true => session.counts.see_several(backend.id),
         false => session.counts.see_affected(affected, backend.id),
     }
-    let listens = session.listens();
+    let listens = (listened, session.listens());
     drop(session);
     let note = |gtid: &[u8]| unreported::note_gtid(worker, client, backend, gtid);
     let rewritten = ok_rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note);
@@ -576,12 +573,13 @@ fn see_passed_ok(
     let mut session = client.session.borrow_mut();
     session.see_status(ok.status);
     session.see_passed_answer(Some(ok.changes));
+    let listened = session.listens();
     if !client.has_key() {
         return None;
     }
     // It is alone on a backend that Flifo has logged in on, and has asked for reports.
     session.see_alone(ok.changes);
-    let (listens, scratch) = (session.listens(), &worker.scratch);
+    let (listens, scratch) = ((listened, session.listens()), &worker.scratch);
     ok_rewrite::ok(ok, packet, client.capabilities, listens, scratch, |_| {})
 }
 
