@@ -44,9 +44,7 @@ pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: 
     let holds_backend = client.session.borrow().holds_backend();
     let is_read = match client.is_pooled() {
         false => false,
-        true if holds_backend => {
-            client.session.borrow().pin().is_none() && is_judged_whole(client, there)
-        }
+        true if holds_backend => is_judged_whole(client, there),
         // The others are answered, or refused for their length, by their beginning.
         true => there.first().copied().and_then(Opcode::decode).is_some_and(may_be_long),
     };
@@ -74,15 +72,20 @@ pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: 
     Rest::Unread
 }
 
-/// Whether to judge the command takes all of it: its text, or the types of so many parameters.
+/// Whether to judge the command takes all of it: its text, or the types of so many parameters; or whether it is refused,
+/// which costs a client that is in the middle of a command its connection.
 fn is_judged_whole(client: &Client, payload: &[u8]) -> bool {
+    let is_pinned = client.session.borrow().pin().is_some();
     match payload.first().copied().and_then(Opcode::decode) {
-        Some(Opcode::Query | Opcode::StmtPrepare) => true,
+        Some(Opcode::Query | Opcode::StmtPrepare) => !is_pinned,
         Some(Opcode::StmtExecute | Opcode::StmtBulkExecute) => {
             let id = prepared::named(client, statement::id(payload).unwrap_or(0));
             let mut session = client.session.borrow_mut();
             let statement = session.statements.get(id);
-            statement.is_some_and(|it| Execute::decode(payload, it.parameters).is_err())
+            statement.is_none_or(|it| {
+                let is_read = Execute::decode(payload, it.parameters).is_ok();
+                it.is_spoiled || !is_pinned && !is_read
+            })
         }
         _ => false,
     }

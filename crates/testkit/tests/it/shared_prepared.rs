@@ -388,3 +388,20 @@ fn start(server: &PrivateServer) -> Flifo {
         server.password(),
     ))
 }
+
+/// As a driver sends it that writes its execute behind a prepare, which then fails.
+#[test]
+fn a_long_execute_of_an_unknown_statement_is_refused_and_costs_no_connection() {
+    let shared = Shared::start("prepared_unknown");
+    let long = about(0x17, LAST, &vec![0; 100_000]);
+    for port in [server().port(), shared.flifo.port()] {
+        for holds in ["BEGIN", "CREATE TEMPORARY TABLE held (a INT)", "DO 1"] {
+            let mut client = client(port, "prepared_unknown");
+            client.query(holds).expect("done");
+            let refusal = client.command(&long);
+            let is_unknown = matches!(refusal, Err(Refusal::Error { code: 1243, .. }));
+            assert!(is_unknown, "port {port}, {holds}");
+            assert_eq!(client.query("SELECT 'goes on'"), value("goes on"), "port {port}, {holds}");
+        }
+    }
+}
