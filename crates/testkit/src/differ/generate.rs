@@ -277,11 +277,11 @@ impl Writer {
             "lock" => format!("lock{}_{}", self.number, self.session),
             "xid" => format!("xa{}_{}", self.number, self.session),
             "victim" => {
-                // Alone in its user, a client tries itself.
-                let other = if self.others.is_empty() {
-                    self.number
-                } else {
-                    self.others[random.below(self.others.len())]
+                // One for the whole kind: of the others, some may hold a backend. Alone in its user, a client tries itself.
+                let other = match (self.victim, self.others.is_empty()) {
+                    (Some(victim), _) => victim,
+                    (None, true) => self.number,
+                    (None, false) => self.others[random.below(self.others.len())],
                 };
                 self.victim = Some(other);
                 if step.starts_with(":kill") {
