@@ -42,7 +42,7 @@ pub(crate) async fn confirm(
             Ok(())
         }
         Err(error) if error.is_refusal() || terms.are_refused() => {
-            user.see_failure(name, &error);
+            see_refusal(worker, name, user, &error);
             tracing::debug!(user = %name, %error, "the server does not let a user in any more");
             Err(error.fault(worker.shared.cluster.server(route::asked_of(worker, name))))
         }
@@ -50,6 +50,19 @@ pub(crate) async fn confirm(
             tracing::debug!(user = %name, %error, "a user's rights cannot be confirmed");
             Ok(())
         }
+    }
+}
+
+/// A login as the user has failed. If the server has refused it, what was learnt of the user is forgotten: an account that
+/// is made again with its name and password shares no connection with it.
+pub(crate) fn see_refusal(worker: &Worker, name: &UserName, user: &User, error: &NoBackend) {
+    user.see_failure(name, error);
+    if user.trust().is_some()
+        && error.is_refusal()
+        && let Some(known) = worker.shared.users.get(name)
+        && std::ptr::eq(&*known, user)
+    {
+        worker.shared.users.forget_refused(name, &known, error);
     }
 }
 

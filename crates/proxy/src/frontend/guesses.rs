@@ -21,6 +21,7 @@ use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::servers::ServerId;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
+use crate::frontend::confirm;
 use crate::frontend::pending_login::NoLogin;
 use crate::frontend::prove;
 use crate::pool::opener;
@@ -139,6 +140,7 @@ pub(crate) async fn confirm(
     match user.log_in(attempt).await {
         Ok(_) => with(worker, |guesses| guesses.is_confirmed(name)),
         Err(error) if is_blocked(&error) || error.is_refusal() => {
+            confirm::see_refusal(worker, name, user, &error);
             return Err(error.fault(at).of_kind(Kind::AccessDenied));
         }
         // It cannot be asked; backends will tell.

@@ -36,6 +36,7 @@ use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::accounts;
+use crate::frontend::confirm;
 use crate::frontend::namesake;
 use crate::pool::room::with_room;
 use crate::users::User;
@@ -277,7 +278,11 @@ async fn know(
     let limit = if old.is_some() { PATIENCE } else { worker.plan().limits.login };
     let asked = tokio::time::timeout(limit, ask(worker, cluster, name, user)).await;
     if let Ok(Err(error)) = &asked {
-        user.see_failure(name, error);
+        match cluster == worker.shared.cluster.serving(&worker.plan(), name) {
+            true => confirm::see_refusal(worker, name, user, error),
+            // There the name is another account's.
+            false => user.see_failure(name, error),
+        }
     }
     match (asked.unwrap_or(Err(NoBackend::Late("limits.login", limit))), old) {
         (Ok(new), old) => {

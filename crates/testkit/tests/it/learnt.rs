@@ -295,26 +295,44 @@ fn an_old_password_is_let_in_for_no_longer_than_the_period() {
 
 #[test]
 fn a_user_that_was_dropped_is_denied_and_one_that_is_made_anew_has_his_own_rights() {
-    let Some(server) = mysql() else { return };
-    create(server, "dropped", PASSWORD);
-    let proxy = Proxy::to(server, "accounts_period = \"1s\"");
-    assert!(proxy.serves("dropped", PASSWORD));
-    proxy.wait_for("dropped");
-    let mut before = proxy.log_in("dropped", PASSWORD).expect("a login");
-    assert_eq!(before.query("SELECT COUNT(*) > 0 FROM mysql.user").unwrap(), [["1"]]);
-    server.sql(&["DROP USER dropped@'%'"]);
-    wait_until("still let in", || proxy.denies("dropped", PASSWORD).is_some());
-    server.sql(&[&format!("CREATE USER dropped@'%' IDENTIFIED BY '{PASSWORD}'")]);
-    for _ in 0..3 {
-        let mut after = proxy.log_in("dropped", PASSWORD).expect("a login");
-        let refused = after.query("SELECT COUNT(*) FROM mysql.user").unwrap_err();
-        assert!(matches!(refused, Problem::Refused { code: 1142, .. }), "{refused}");
-        assert!(is_who_it_says(&mut after, "dropped"));
-    }
+    let Some((mut before, proxy)) = drop_and_make_again("dropped", "accounts_period = \"1s\"")
+    else {
+        return;
+    };
     assert_eq!(before.query("SELECT 1").expect("who is in stays in"), [["1"]]);
     drop(before);
     let (pass_through, ..) = proxy.end();
     assert_eq!(pass_through, 2, "the first of each");
+}
+
+/// Its password is believed all the time; that its rights were confirmed is not.
+#[test]
+fn one_that_is_made_anew_has_his_own_rights_whoever_denied_the_one_before() {
+    let top = "accounts_period = \"1h\"\nrights_bound = \"5s\"";
+    let Some((before, proxy)) = drop_and_make_again("dropped_soon", top) else { return };
+    drop(before);
+    let (pass_through, ..) = proxy.end();
+    assert_eq!(pass_through, 2, "the first of each");
+}
+
+fn drop_and_make_again(user: &str, top: &str) -> Option<(Client, Proxy)> {
+    let server = mysql()?;
+    create(server, user, PASSWORD);
+    let proxy = Proxy::to(server, top);
+    assert!(proxy.serves(user, PASSWORD));
+    proxy.wait_for(user);
+    let mut before = proxy.log_in(user, PASSWORD).expect("a login");
+    assert_eq!(before.query("SELECT COUNT(*) > 0 FROM mysql.user").unwrap(), [["1"]]);
+    server.sql(&[&format!("DROP USER {user}@'%'")]);
+    wait_until("still let in", || proxy.denies(user, PASSWORD).is_some());
+    server.sql(&[&format!("CREATE USER {user}@'%' IDENTIFIED BY '{PASSWORD}'")]);
+    for _ in 0..3 {
+        let mut after = proxy.log_in(user, PASSWORD).expect("a login");
+        let refused = after.query("SELECT COUNT(*) FROM mysql.user").unwrap_err();
+        assert!(matches!(refused, Problem::Refused { code: 1142, .. }), "{refused}");
+        assert!(is_who_it_says(&mut after, user));
+    }
+    Some((before, proxy))
 }
 
 #[test]
