@@ -11,6 +11,7 @@ use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::commands;
 use crate::dispatch::earlier;
+use crate::dispatch::ruled::hits::Look;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 
@@ -43,7 +44,9 @@ pub(crate) fn read_again(worker: &Rc<Worker>, client: &Rc<Client>, mut command: 
     let awaited = command.awaits;
     // Rules have judged it already.
     worker.ruled.carried.set(command.rare.as_mut().and_then(|rare| rare.ruled.take()));
-    worker.ruled.looked.set(command.rare.as_mut().and_then(|rare| rare.look.take()));
+    if let Some(Look::Done(looked)) = command.rare.as_mut().and_then(|rare| rare.look.take()) {
+        worker.ruled.looked.set(Some(looked));
+    }
     command.end();
     client.change_state(ClientState::Reading);
     commands::handle(worker, client, &mut held, awaited);

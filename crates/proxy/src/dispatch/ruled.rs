@@ -32,7 +32,7 @@ use engine::statement::rules::{Moment, ReadyRule, RuleAsks, Rules, SessionFacts}
 use wire::text::Text;
 
 use self::copied::MirrorPart;
-use self::hits::{Look, RuleSends, Ruled, joined};
+use self::hits::{RuleSends, Ruled, joined};
 use self::open::Open;
 use self::refusals::{refused, told, too_many};
 use self::waits::{AfterRules, carry};
@@ -281,18 +281,15 @@ fn judge(
     moment.label = session.rule_label.as_deref();
     moment.in_transaction = session.in_transaction() || session.has_begun();
     let looked = worker.ruled.looked.take();
-    if let Some(Look::Done(looked)) = &looked
-        && Arc::ptr_eq(&looked.rules, judge.rules())
-    {
-        moment.found = Some(&looked.found);
-    }
+    let looked = looked.as_ref().filter(|looked| Arc::ptr_eq(&looked.rules, judge.rules()));
+    moment.found = looked.map(|looked| &looked.found);
     let ruling = judge.judge_in(view, seen.digest, text, seen.decisions, &moment);
-    let rules = Arc::clone(judge.rules());
+    let rules = || Arc::clone(judge.rules());
     match ruling {
         Ruling::Silent => Judged::Silent,
-        Ruling::One(hit) => Judged::Hit(rules, vec![hit]),
-        Ruling::Several(hit) => Judged::Hit(rules, hit),
-        Ruling::Long => Judged::Long(rules),
+        Ruling::One(hit) => Judged::Hit(rules(), vec![hit]),
+        Ruling::Several(hit) => Judged::Hit(rules(), hit),
+        Ruling::Long => Judged::Long(rules()),
     }
 }
 

@@ -165,7 +165,7 @@ pub(crate) struct LookedThrough {
 /// What a command that is looked through has.
 pub(crate) enum Look {
     Waits(u64),
-    Done(LookedThrough),
+    Done(Box<LookedThrough>),
 }
 
 /// What a worker has for rules.
@@ -178,7 +178,7 @@ pub(crate) struct WorkerRules {
     /// What was said of the command that is being read again.
     pub(crate) carried: Cell<Option<Box<Ruled>>>,
     /// What was found in its text, if that is long.
-    pub(crate) looked: Cell<Option<Look>>,
+    pub(crate) looked: Cell<Option<Box<LookedThrough>>>,
     pub(crate) long_texts: LongTexts,
     waits: Cell<u64>,
     /// When the machine's clock was read, what it said in seconds, and how far local time is from that.

@@ -53,7 +53,7 @@ async fn look(worker: &Rc<Worker>, due: LongText) {
     let LongText { client, wait, rules, text, dialect } = due;
     let search = move || {
         let found = tasks::whole(|| rules.look_through(Lexed::default().text(&text, dialect)));
-        LookedThrough { rules, found }
+        Box::new(LookedThrough { rules, found })
     };
     // It fails when the process ends.
     let Ok(looked) = tokio::task::spawn_blocking(search).await else { return };
