@@ -141,9 +141,6 @@ impl NoBackend {
 /// lock.
 const REFUSALS: [u16; 10] = [1045, 1130, 1251, 1524, 1698, 1820, 1862, 3118, 3955, 4151];
 
-/// `ER_ACCESS_DENIED_NO_PASSWORD_ERROR`.
-const NO_PASSWORD: u16 = 1698;
-
 /// By whose rules the server that greeted so reads names.
 pub(crate) fn brand(greeting: &Greeting) -> Brand {
     if greeting.is_mariadb() { Brand::MariaDb } else { Brand::MySql }
@@ -315,8 +312,11 @@ enum OnSocket {
     Tls,
 }
 
-/// `ER_ACCESS_DENIED_ERROR`.
-const ACCESS_DENIED: u16 = 1045;
+/// `ER_ACCESS_DENIED_ERROR`: the password is wrong, or there is no such user.
+pub(crate) const ACCESS_DENIED: u16 = 1045;
+
+/// `ER_ACCESS_DENIED_NO_PASSWORD_ERROR`.
+pub(crate) const NO_PASSWORD: u16 = 1698;
 
 /// Why there is no connection. That Flifo has no descriptor left does not speak against the server.
 fn not_dialled(error: io::Error) -> NoBackend {

@@ -17,7 +17,7 @@ use wire::auth::{Nonce, Plugin, Secret};
 use wire::handshake::{AuthPacket, Greeting, Login};
 use wire::response::ErrPacket;
 
-use crate::cluster::dial::{self, NoBackend};
+use crate::cluster::dial::{self, ACCESS_DENIED, NO_PASSWORD, NoBackend};
 use crate::cluster::servers::ServerId;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
@@ -112,9 +112,7 @@ fn is_wrong(worker: &Worker, user: &UserName, peer: Option<SocketAddr>) {
     });
 }
 
-/// `ER_ACCESS_DENIED_ERROR`, `ER_ACCESS_DENIED_NO_PASSWORD_ERROR`, `ER_USER_IS_BLOCKED`.
-pub(crate) const ACCESS_DENIED: u16 = 1045;
-const NO_PASSWORD: u16 = 1698;
+/// `ER_USER_IS_BLOCKED`.
 const BLOCKED: u16 = 4150;
 
 /// A client's proof is right. A fault: the server does not take the password, or blocks the account.

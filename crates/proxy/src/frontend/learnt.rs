@@ -21,7 +21,7 @@ use engine::account::name::UserName;
 use wire::auth::Secret;
 use wire::handshake::UTF8MB4;
 
-use crate::cluster::dial::{self, NoBackend};
+use crate::cluster::dial::{self, ACCESS_DENIED, NoBackend};
 use crate::config::Plan;
 use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
@@ -209,9 +209,6 @@ async fn ask(worker: &Worker, name: &UserName, password: &Secret) -> Result<(), 
     logged_in.quit().await;
     Ok(())
 }
-
-/// `ER_ACCESS_DENIED_ERROR`: the password is wrong, or there is no such user.
-const ACCESS_DENIED: u16 = 1045;
 
 fn changes() -> Fault {
     let message = "Access denied by Flifo: the user's password is changing, and the server does not \

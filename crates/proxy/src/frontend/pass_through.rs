@@ -433,7 +433,7 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                 AuthPacket::Err => {
                     guesses::is_refused(self.worker, self.user, self.peer, &payload);
                     let code = ErrPacket::decode(&payload).map(|error| error.code);
-                    if code == Ok(guesses::ACCESS_DENIED) {
+                    if code == Ok(dial::ACCESS_DENIED) {
                         self.pass.lend(accounts::look_again(self.worker)).await;
                     }
                     if code == Ok(dial::TOO_MANY_CONNECTIONS) {
