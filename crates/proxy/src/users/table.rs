@@ -138,9 +138,12 @@ impl Table {
         self.end.as_ref()
     }
 
-    /// What the server stores for this name by which Flifo can vouch for its certificate.
+    /// What the server stores for this name by which Flifo can vouch for its certificate. It is looked up without the
+    /// spaces at its end, which the table lacks: a client is vouched to only with what it has itself proved.
     pub(crate) fn stored(&self, name: &UserName) -> &[certificate::Stored] {
-        self.stored.get(name).map_or(&[], Vec::as_slice)
+        let name = name.as_bytes();
+        let end = name.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
+        name.get(..end).and_then(|name| self.stored.get(name)).map_or(&[], Vec::as_slice)
     }
 
     fn of(&self, name: &UserName) -> impl Iterator<Item = &Row> + Clone {
@@ -361,6 +364,16 @@ mod tests {
         }
         for name in ["key", "socket", "invalid", "torn"] {
             assert!(matches!(unusable[name.as_bytes()], Unusable::Plugin(_)), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_vouches_is_found_for_a_name_with_spaces_at_its_end() {
+        let secret = native("secret");
+        let rows = [("app@%", "0 0 0 0 0", &secret[..]), ("@%", "0 0 0 0 0", &secret)].map(row);
+        let table = sort(rows.to_vec(), true, RULES, None).table;
+        for (user, found) in [("app", 1), ("app ", 1), ("app  ", 1), (" app", 0), ("  ", 0)] {
+            assert_eq!(table.stored(&name(user)).len(), found, "{user:?}");
         }
     }
 
