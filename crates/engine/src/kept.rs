@@ -8,6 +8,7 @@
 
 mod get;
 
+pub use get::Diagnosis;
 use serde::{Deserialize, Serialize};
 use wire::bytes::Write;
 use wire::lex::Token;
@@ -68,6 +69,11 @@ impl Message {
     /// An error, as its packet or Flifo has it.
     pub fn error(code: u16, state: [u8; 5], text: &[u8]) -> Self {
         Self::new(*b"Error", code, Some(state), text)
+    }
+
+    /// What a `GET DIAGNOSTICS` leaves that asks about a condition that does not exist.
+    pub fn no_condition() -> Self {
+        Self::error(1758, *b"35000", b"Invalid condition number")
     }
 
     /// A warning that the server would have left.
@@ -211,14 +217,14 @@ impl SavedDiagnostics {
         (is_utf8 || message.text.is_ascii()).then_some(&*message.text)
     }
 
-    /// The statement that sets user variables to what this `GET DIAGNOSTICS` would; `None`: that is not known.
+    /// How this `GET DIAGNOSTICS` is answered; `None`: that is not known.
     /// `kept`: the messages, if there are any; `affected`: what `ROW_COUNT()` is.
     pub fn get(
         kept: Option<&Self>,
         affected: i64,
         text: Text<'_>,
         server: Server,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<Diagnosis> {
         get::rewrite(kept, affected, text, server)
     }
 
@@ -473,7 +479,10 @@ mod tests {
                 Lexed::default().text(text.as_bytes(), Dialect::default()),
                 Server::MariaDb,
             )
-            .map(|text| String::from_utf8(text).unwrap())
+            .map(|said| match said {
+                Diagnosis::Sets(text) => String::from_utf8(text).unwrap(),
+                Diagnosis::NoCondition => String::new(),
+            })
         };
         assert_eq!(
             get("GET DIAGNOSTICS @n = NUMBER, @`r` = ROW_COUNT").unwrap(),
@@ -486,8 +495,13 @@ mod tests {
             "SET @m = _utf8mb3 0x53796e746178, @s = _utf8mb3 0x3432303030, \
              @e = CAST(1064 AS UNSIGNED), @l = CAST(1 AS UNSIGNED)"
         );
+        for number in ["0", "3", "4294967295"] {
+            let text =
+                format!("GET DIAGNOSTICS CONDITION {number} @m = MESSAGE_TEXT, @c = CLASS_ORIGIN");
+            assert_eq!(get(&text).as_deref(), Some(""), "{text}");
+        }
         for text in [
-            "GET DIAGNOSTICS CONDITION 3 @m = MESSAGE_TEXT",
+            "GET DIAGNOSTICS CONDITION 3 @m = NUMBER",
             "GET DIAGNOSTICS CONDITION @n @m = MESSAGE_TEXT",
             "GET DIAGNOSTICS CONDITION 1 @m = CLASS_ORIGIN",
             "GET DIAGNOSTICS @n = NUMBER; SELECT @n",
@@ -498,7 +512,7 @@ mod tests {
         let (text, dialect) = (b"GET DIAGNOSTICS @n = NUMBER", Dialect::default());
         let none =
             SavedDiagnostics::get(None, -1, Lexed::default().text(text, dialect), Server::MySql);
-        assert_eq!(none.as_deref(), Some(&b"SET @n = CAST(0 AS UNSIGNED)"[..]));
+        assert_eq!(none, Some(Diagnosis::Sets(b"SET @n = CAST(0 AS UNSIGNED)".to_vec())));
         let text = b"GET DIAGNOSTICS CONDITION 2 @m = MESSAGE_TEXT";
         let mysql = SavedDiagnostics::get(
             Some(&kept),
@@ -507,6 +521,20 @@ mod tests {
             Server::MySql,
         );
         let want = b"SET @m = REPLACE(USER(), USER(), _ascii 0x53796e746178)";
-        assert_eq!(mysql.as_deref(), Some(&want[..]));
+        assert_eq!(mysql, Some(Diagnosis::Sets(want.to_vec())));
+        // Of messages that were counted and not kept, none is a condition; of those that are not known, one may be.
+        let first = Lexed::default();
+        let first = first.text(b"GET DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT", dialect);
+        let mut counted = SavedDiagnostics::error(1146, *b"42S02", b"", b"");
+        counted.keep_numbers_only();
+        for kept in [None, Some(&*counted)] {
+            let said = SavedDiagnostics::get(kept, 0, first, Server::MariaDb);
+            assert_eq!(said, Some(Diagnosis::NoCondition));
+        }
+        let many = SavedDiagnostics { warnings: 3, ..*kept.clone() };
+        let text = b"GET DIAGNOSTICS CONDITION 3 @m = MESSAGE_TEXT";
+        let third = Lexed::default();
+        let third = third.text(text, dialect);
+        assert_eq!(SavedDiagnostics::get(Some(&many), 0, third, Server::MariaDb), None);
     }
 }

@@ -1,14 +1,44 @@
-//! `GET DIAGNOSTICS` where no backend has what it asks for: a `SET` of the same user variables to what is known.
+//! `GET DIAGNOSTICS` where no backend has what it asks for: a `SET` of the same user variables to what is known; or, of
+//! a condition that does not exist, nothing but a message of its own.
 
 use wire::lex::Token;
 use wire::text::Text;
 
 use super::{Message, SavedDiagnostics, Server, literal};
+use crate::intent::is_one_of;
+
+/// How a `GET DIAGNOSTICS` is answered without the backend that has what it asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Diagnosis {
+    /// By any backend that runs this text.
+    Sets(Vec<u8>),
+    /// It sets nothing. Its reply is OK, and [`Message::no_condition`] stands behind the messages of before.
+    NoCondition,
+}
+
+/// What may be asked of a condition. MySQL lacks the last one.
+const ITEMS: &[&str] = &[
+    "CLASS_ORIGIN",
+    "SUBCLASS_ORIGIN",
+    "RETURNED_SQLSTATE",
+    "MESSAGE_TEXT",
+    "MYSQL_ERRNO",
+    "CONSTRAINT_CATALOG",
+    "CONSTRAINT_SCHEMA",
+    "CONSTRAINT_NAME",
+    "CATALOG_NAME",
+    "SCHEMA_NAME",
+    "TABLE_NAME",
+    "COLUMN_NAME",
+    "CURSOR_NAME",
+    "ROW_NUMBER",
+];
 
 /// What the statement asks about.
 enum About<'a> {
     Statement { number: usize, affected: i64 },
     Condition(&'a SavedDiagnostics, &'a Message),
+    NoCondition,
 }
 
 pub(super) fn rewrite(
@@ -16,7 +46,7 @@ pub(super) fn rewrite(
     affected: i64,
     text: Text<'_>,
     server: Server,
-) -> Option<Vec<u8>> {
+) -> Option<Diagnosis> {
     let mut tokens = text.tokens();
     let mut next = || tokens.next().map(|token| (token, tokens.span()));
     let mut token = next().filter(|(token, _)| token.is_word("GET")).and_then(|_| next())?;
@@ -31,8 +61,7 @@ pub(super) fn rewrite(
         let Token::Number(number) = next()?.0 else { return None };
         let number: usize = std::str::from_utf8(number).ok()?.parse().ok()?;
         token = next()?;
-        let kept = kept?;
-        About::Condition(kept, kept.messages.get(number.checked_sub(1)?)?)
+        condition(kept, number)?
     } else {
         let number = kept.map_or(0, |kept| kept.messages.len());
         About::Statement { number, affected }
@@ -55,7 +84,22 @@ pub(super) fn rewrite(
         }
         token = next()?;
     }
-    (!tokens.saw_executable_comment()).then_some(out)
+    let said = match about {
+        About::NoCondition => Diagnosis::NoCondition,
+        About::Statement { .. } | About::Condition(..) => Diagnosis::Sets(out),
+    };
+    (!tokens.saw_executable_comment()).then_some(said)
+}
+
+/// The condition of this number, from one. `None`: the server may have it, and it is not known here.
+fn condition(kept: Option<&SavedDiagnostics>, number: usize) -> Option<About<'_>> {
+    let Some(kept) = kept else { return Some(About::NoCondition) };
+    if let Some(message) = number.checked_sub(1).and_then(|at| kept.messages.get(at)) {
+        return Some(About::Condition(kept, message));
+    }
+    // A session may have its messages counted and none kept (`max_error_count = 0`).
+    let is_none = number == 0 || number as u64 > kept.warnings || kept.messages.is_empty();
+    is_none.then_some(About::NoCondition)
 }
 
 impl About<'_> {
@@ -75,6 +119,8 @@ impl About<'_> {
             Self::Condition(kept, message) if is("MESSAGE_TEXT") => {
                 literal(kept.words(message)?, server)?
             }
+            // What it would be is not said.
+            Self::NoCondition if is_one_of(item, ITEMS) => "NULL".to_owned(),
             _ => return None,
         })
     }

@@ -111,6 +111,15 @@ pub(crate) fn ok_telling(client: &Client, command: Box<Command>, warnings: u16) 
     });
 }
 
+/// Answers a `GET DIAGNOSTICS` about a condition that does not exist.
+pub(crate) fn no_condition(client: &Client, command: Box<Command>) {
+    let mut session = client.session.borrow_mut();
+    session.add_own_message(Message::no_condition());
+    session.tell(1);
+    drop(session);
+    ok_telling(client, command, 1);
+}
+
 /// A client has killed another one by a command, or has tried to.
 /// Returns how many messages it is told.
 pub(crate) fn note_kill(worker: &Rc<Worker>, client: &Client, command: &mut Command) -> u16 {

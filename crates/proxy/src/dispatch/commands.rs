@@ -8,6 +8,7 @@ use std::rc::Rc;
 use engine::classes::ClassId;
 use engine::counts::{Asked, Finds};
 use engine::intent::{Ends, Intent, Moves, Sets, Trait};
+use engine::kept::Diagnosis;
 use engine::kept::Format;
 use engine::pin::Pin;
 use engine::session::Messages;
@@ -453,10 +454,15 @@ fn enter_text(
         command.facts.leaves = leaves;
     }
     let facts = &mut command.facts;
-    if facts.messages == Messages::Diagnosed
-        && query_rewrite::put_diagnostics(worker, client, query)
-    {
-        (facts.messages, facts.counts) = (Messages::Added, Asked::default());
+    if facts.messages == Messages::Diagnosed {
+        match query_rewrite::diagnosis(worker, client, query.text()) {
+            Some(Diagnosis::NoCondition) => return answer::no_condition(client, command),
+            Some(Diagnosis::Sets(text)) => {
+                query.put(text);
+                (facts.messages, facts.counts) = (Messages::Added, Asked::default());
+            }
+            None => {}
+        }
     }
     facts.reads_number = Reads::of(may_change && reads_number, facts);
     entry::settle(worker, client, &mut command);

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use engine::counts::Asked;
 use engine::intent::{Digest, Trait};
+use engine::kept::Diagnosis;
 use engine::kept::Format;
 use engine::kill::{self, Scope};
 use engine::pin::Pin;
@@ -218,10 +219,17 @@ fn execute(
     let facts = &mut command.facts;
     facts.learn(intent, text, Format::Binary);
     facts.leaves = leaves;
-    let diagnoses = query_rewrite::diagnoses(worker, client, intent, text);
-    if diagnoses.is_some() {
-        (facts.messages, facts.counts) = (Messages::Added, Asked::default());
-    }
+    let diagnoses = match query_rewrite::diagnoses(worker, client, intent, text) {
+        Some(Diagnosis::NoCondition) => {
+            client.input.upload.set(None);
+            return answer::no_condition(client, command);
+        }
+        Some(Diagnosis::Sets(query)) => {
+            (facts.messages, facts.counts) = (Messages::Added, Asked::default());
+            Some(query)
+        }
+        None => None,
+    };
     let named = out_of_sight.asks_number;
     let reads_number = may_change
         && (intent.has(Trait::AsksConnectionId) || own_id::may_read(client, intent, named, leaves));

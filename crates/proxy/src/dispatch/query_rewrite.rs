@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use engine::counts::Asked;
 use engine::intent::Intent;
-use engine::kept::SavedDiagnostics;
+use engine::kept::{Diagnosis, SavedDiagnostics};
 use engine::session::{Diagnostics, Messages};
 use engine::{gtid, own_id};
 use wire::command::{Opcode, query_text_at};
@@ -133,37 +133,32 @@ pub(crate) fn list_gtid(worker: &Worker, client: &Client, query: &mut QueryPacke
     query.rewrite(text);
 }
 
-/// Puts what answers it in the place of a `GET DIAGNOSTICS` that no backend can answer. False: a backend can.
-pub(crate) fn put_diagnostics(
-    worker: &Worker,
-    client: &Client,
-    query: &mut QueryPacket<'_>,
-) -> bool {
-    let text = diagnostics(worker, client, query.text());
-    query.rewrite(text)
+/// What answers a `GET DIAGNOSTICS` whose backend no longer has what it asks for. `None`: a backend may, or nothing does.
+pub(crate) fn diagnosis(worker: &Worker, client: &Client, text: Text<'_>) -> Option<Diagnosis> {
+    let session = client.session.borrow();
+    if !matches!(session.diagnostics(), Diagnostics::None | Diagnostics::Kept) {
+        return None;
+    }
+    let affected = session.counts.affected()?;
+    SavedDiagnostics::get(session.kept(), affected, text, worker.kind_of_server(client))
 }
 
-/// The same for a `GET DIAGNOSTICS` that was prepared with this text: a query, which is answered alike.
+/// The same for a `GET DIAGNOSTICS` that was prepared with this text: what it sets is a query, which is answered alike.
 pub(crate) fn diagnoses(
     worker: &Worker,
     client: &Client,
     intent: Intent,
     text: Text<'_>,
-) -> Option<Vec<u8>> {
+) -> Option<Diagnosis> {
     if intent.messages != Messages::Diagnosed {
         return None;
     }
-    let text = diagnostics(worker, client, text)?;
-    let mut query = Vec::new();
-    put_joined(&mut query, 0, &[&[Opcode::Query as u8], &text]);
-    Some(query)
-}
-
-fn diagnostics(worker: &Worker, client: &Client, text: Text<'_>) -> Option<Vec<u8>> {
-    let session = client.session.borrow();
-    if session.diagnostics() == Diagnostics::OnBackend {
-        return None;
-    }
-    let affected = session.counts.affected()?;
-    SavedDiagnostics::get(session.kept(), affected, text, worker.kind_of_server(client))
+    Some(match diagnosis(worker, client, text)? {
+        Diagnosis::Sets(text) => {
+            let mut query = Vec::new();
+            put_joined(&mut query, 0, &[&[Opcode::Query as u8], &text]);
+            Diagnosis::Sets(query)
+        }
+        Diagnosis::NoCondition => Diagnosis::NoCondition,
+    })
 }
