@@ -160,7 +160,8 @@ impl Site {
         let rows = rows.ok();
         outcome.ran += u64::from(rows.is_some());
         let has_row = |value: &str| rows.iter().flatten().flatten().any(|it| it == value);
-        let (asks_id, shows) = (has_row(OWN_ID), has_row(LITERAL));
+        let is_in_name = is_in_name(text, self.mode.charset);
+        let (asks_id, shows) = (has_row(OWN_ID), has_row(LITERAL) && !is_in_name);
         outcome.did += u64::from(did != Effects::default() || asks_id);
         for dialect in self.mode.dialects() {
             let lexed = Lexed::default();
@@ -274,6 +275,15 @@ fn misread(text: Text<'_>, did: &Effects, asks_id: bool, shows: bool) -> Option<
         return Some("its digest shows a literal");
     }
     None
+}
+
+/// Whether the literal stands in a name: the name's last byte and the quote behind it are one character.
+fn is_in_name(text: &[u8], charset: &str) -> bool {
+    const OPEN: &[u8] = b"`\xbf`";
+    let open = text.windows(OPEN.len()).position(|bytes| bytes == OPEN);
+    let rest = open.map_or(&[][..], |at| &text[at..]);
+    let has_literal = rest.windows(LITERAL.len()).any(|bytes| bytes == LITERAL.as_bytes());
+    matches!(charset, "gbk" | "big5") && has_literal
 }
 
 fn names_secret(text: Text<'_>) -> bool {
