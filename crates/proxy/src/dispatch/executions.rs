@@ -9,8 +9,7 @@ use std::rc::Rc;
 
 use engine::counts::Asked;
 use engine::intent::{Digest, Trait};
-use engine::kept::Diagnosis;
-use engine::kept::Format;
+use engine::kept::{Diagnosis, Format};
 use engine::kill::{self, Scope};
 use engine::pin::Pin;
 use engine::session::facts::{InHand, Reads};
@@ -219,26 +218,24 @@ fn execute(
     let facts = &mut command.facts;
     facts.learn(intent, text, Format::Binary);
     facts.leaves = leaves;
-    let diagnoses = match query_rewrite::diagnoses(worker, client, intent, text) {
-        Some(Diagnosis::NoCondition) => {
-            client.input.upload.set(None);
-            return answer::no_condition(client, command);
-        }
-        Some(Diagnosis::Sets(query)) => {
-            (facts.messages, facts.counts) = (Messages::Added, Asked::default());
-            Some(query)
-        }
+    let asks = facts.messages == Messages::Diagnosed;
+    let query = match asks.then(|| query_rewrite::diagnosis(worker, client, text)).flatten() {
         None => None,
+        Some(diagnosis) => {
+            client.input.upload.set(None);
+            let Diagnosis::Sets(text) = diagnosis else {
+                return answer::no_condition(client, command);
+            };
+            (facts.messages, facts.counts) = (Messages::Added, Asked::default());
+            Some(query_rewrite::query_of(&text))
+        }
     };
     let named = out_of_sight.asks_number;
     let reads_number = may_change
         && (intent.has(Trait::AsksConnectionId) || own_id::may_read(client, intent, named, leaves));
     facts.reads_number = Reads::of(reads_number, facts);
-    match diagnoses {
-        Some(mut query) => {
-            client.input.upload.set(None);
-            entry::enter(worker, client, command, &mut query);
-        }
+    match query {
+        Some(mut query) => entry::enter(worker, client, command, &mut query),
         None => {
             facts.in_hand = in_hand;
             entry::enter(worker, client, command, packet);

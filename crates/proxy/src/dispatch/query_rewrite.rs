@@ -4,9 +4,8 @@
 use std::rc::Rc;
 
 use engine::counts::Asked;
-use engine::intent::Intent;
 use engine::kept::{Diagnosis, SavedDiagnostics};
-use engine::session::{Diagnostics, Messages};
+use engine::session::Diagnostics;
 use engine::{gtid, own_id};
 use wire::command::{Opcode, query_text_at};
 use wire::frame::{HEADER, put_joined};
@@ -143,22 +142,9 @@ pub(crate) fn diagnosis(worker: &Worker, client: &Client, text: Text<'_>) -> Opt
     SavedDiagnostics::get(session.kept(), affected, text, worker.kind_of_server(client))
 }
 
-/// The same for a `GET DIAGNOSTICS` that was prepared with this text: what it sets is a query, which is answered alike.
-pub(crate) fn diagnoses(
-    worker: &Worker,
-    client: &Client,
-    intent: Intent,
-    text: Text<'_>,
-) -> Option<Diagnosis> {
-    if intent.messages != Messages::Diagnosed {
-        return None;
-    }
-    Some(match diagnosis(worker, client, text)? {
-        Diagnosis::Sets(text) => {
-            let mut query = Vec::new();
-            put_joined(&mut query, 0, &[&[Opcode::Query as u8], &text]);
-            Diagnosis::Sets(query)
-        }
-        Diagnosis::NoCondition => Diagnosis::NoCondition,
-    })
+/// The query with this text, which is run in the place of another command.
+pub(crate) fn query_of(text: &[u8]) -> Vec<u8> {
+    let mut query = Vec::new();
+    put_joined(&mut query, 0, &[&[Opcode::Query as u8], text]);
+    query
 }
