@@ -336,9 +336,19 @@ fn those_who_run_behind_a_statement_do_not_take_its_messages() {
     assert_eq!(told[2], Ok(vec![vec!["0".to_owned(), "-1".to_owned()]]));
     // The text of a warning is lost. Flifo must not answer that there was none.
     let texts = ["SELECT 'x' + 0 FROM t LIMIT 1", "SHOW COUNT(*) WARNINGS"];
-    let told = in_a_row(&shared, &texts, others);
-    assert!(told[0].is_ok());
-    let refused = told[1].as_ref().expect_err("a refusal");
+    let refused = (0..20).find_map(|_| {
+        let told = in_a_row(&shared, &texts, others);
+        assert!(told[0].is_ok());
+        if told[1].is_ok() {
+            // On a busy machine no other client came in time to be written behind it. It is not to be known for that.
+            assert_eq!(told[1], Ok(vec![vec!["1".to_owned()]]));
+            for _ in 0..40 {
+                ok(&mut client, "SELECT '1' + 0 FROM t LIMIT 1");
+            }
+        }
+        told.into_iter().nth(1)?.err()
+    });
+    let refused = refused.expect("a refusal");
     assert!(refused.contains("were discarded"), "{refused}");
     // Where this is known to happen, no statement is written ahead behind it.
     let mut told = Vec::new();
