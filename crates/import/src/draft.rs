@@ -47,6 +47,8 @@ pub(crate) struct User {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) mode: &'static str,
+    /// `None`: the first one, or that of the user.
+    pub(crate) cluster: Option<String>,
     pub(crate) listen: Vec<String>,
     pub(crate) users: Vec<String>,
     pub(crate) schemas: Vec<String>,
@@ -308,13 +310,17 @@ impl Route {
     pub(crate) fn new(mode: &'static str, comment: String) -> Self {
         let none = Vec::new;
         let (listen, users, schemas, classes) = (none(), none(), none(), none());
-        Self { mode, listen, users, schemas, classes, comments: vec![comment] }
+        let comments = vec![comment];
+        Self { mode, cluster: None, listen, users, schemas, classes, comments }
     }
 
     fn write(&self, out: &mut String) {
         out.push('\n');
         comments(out, &self.comments);
         let _ = writeln!(out, "[[routes]]\nmode = {}", quoted(self.mode));
+        if let Some(cluster) = &self.cluster {
+            let _ = writeln!(out, "cluster = {}", quoted(cluster));
+        }
         let lists = [
             ("listen", &self.listen),
             ("users", &self.users),

@@ -38,7 +38,7 @@ fn import(name: &str, bytes: Vec<u8>) -> Result<Imported, ImportError> {
 #[test]
 fn usual_configurations_become_what_stands_beside_them() {
     let all = configurations();
-    assert_eq!(all.len(), 11);
+    assert_eq!(all.len(), 31);
     let mut written = Vec::new();
     for (name, bytes) in all {
         let Imported { text, report } =

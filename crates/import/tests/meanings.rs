@@ -22,7 +22,11 @@ fn summary(made: &Table) -> String {
         })
         .collect::<Vec<_>>();
     let rules = list("rules").iter().filter_map(|rule| text(rule, "name")).collect::<Vec<_>>();
-    let routes = list("routes").iter().filter_map(|route| text(route, "mode")).collect::<Vec<_>>();
+    let told = |route: &Value| {
+        let mode = text(route, "mode").unwrap_or_default();
+        text(route, "cluster").map_or_else(|| mode.clone(), |cluster| format!("{mode}@{cluster}"))
+    };
+    let routes = list("routes").iter().map(told).collect::<Vec<_>>();
     let mode = made.get("routing").and_then(|it| text(it, "mode")).unwrap_or_default();
     format!("{} | {mode} {} | {}", servers.join(", "), routes.join(" "), rules.join(" "))
 }
@@ -116,7 +120,7 @@ fn backends_that_belong_together() {
                 (3309, "crm-read", &["d"]),
             ]),
             "b:3306 readers shop-write, a:3306 writer shop-write, c:3306 writer crm-write, d:3306 readers crm-write \
-             |  readers readers | in_crm-write in_crm-read",
+             |  readers writer@crm-write readers@crm-write | ",
         ),
         // All for reads: one must be written to.
         (
@@ -177,4 +181,33 @@ fn what_one_server_has_is_not_what_all_have() {
     ] {
         assert_eq!(by_server(&import(&text), keys), want, "{text}");
     }
+}
+
+#[test]
+fn how_long_machines_may_be_silent() {
+    let of = |text: &str| {
+        let made = import(text);
+        let limits = made.get("limits").cloned();
+        ["client_silence", "server_silence"].map(|name| {
+            let limit = limits.as_ref().and_then(|it| it.get(name)).and_then(Value::as_str);
+            limit.unwrap_or("-").to_owned()
+        })
+    };
+    let haproxy = |bind: &str, server: &str| {
+        of(&format!(
+            "listen db\n mode tcp\n option clitcpka\n clitcpka-idle 10s\n bind 10.0.0.1:3306 {bind}\n \
+             server a 10.0.0.2:3306 check {server}\n"
+        ))
+    };
+    assert_eq!(haproxy("", ""), ["-", "-"]);
+    assert_eq!(haproxy("tcp-ut 30s", "tcp-ut 20s"), ["30s", "20s"]);
+    assert_eq!(haproxy("tcp-ut 1s", ""), ["5s", "-"]);
+    let proxysql = |seconds: u32| {
+        of(&format!(
+            "mysql_servers=({{ address=\"a\", hostgroup=0 }}) \
+             mysql_variables={{ use_tcp_keepalive=\"true\" tcp_keepalive_time={seconds} }}"
+        ))
+    };
+    assert_eq!(proxysql(120), ["-", "-"], "its default");
+    assert_eq!(proxysql(300), ["5m", "5m"]);
 }

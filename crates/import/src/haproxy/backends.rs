@@ -85,8 +85,9 @@ impl<'a> Backends<'a> {
         Some((self.name(*cluster), *purpose))
     }
 
-    pub(super) fn first(&self) -> Option<String> {
-        self.name(0)
+    /// This cluster, if it is not the first one.
+    pub(super) fn further(&self, cluster: Option<String>) -> Option<String> {
+        cluster.filter(|name| self.clusters.first() != Some(name))
     }
 
     fn name(&self, cluster: usize) -> Option<String> {
@@ -259,6 +260,9 @@ fn shared_options<'a>(item: &Item, get: &impl Fn(&str) -> Option<&'a str>, work:
         let value = get(name).and_then(milliseconds).map(|it| time(it.clamp(10, 3_600_000)));
         together(item, name, option, value, work);
     }
+    let silence = get("tcp-ut").and_then(milliseconds).filter(|it| *it != 0);
+    let silence = silence.map(|it| time(it.clamp(5_000, 3_600_000)));
+    together(item, "tcp-ut", "limits.server_silence", silence, work);
     let counts: [(&str, &'static str, u64); 2] =
         [("rise", "checks.rise", 100), ("fall", "checks.fall", 100)];
     for (name, option, most) in counts {
@@ -378,6 +382,7 @@ const CONVERTED: &[&str] = &[
     "send-proxy-v2",
     "slowstart",
     "ssl",
+    "tcp-ut",
     "verify",
     "weight",
 ];

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::draft::{Class, Route};
 use crate::form::{Act, Rule, Target, Then};
+use crate::value::time;
 use crate::work::{Item, Work};
 
 use super::Reader;
-use super::addresses::listen;
+use super::addresses::{listen, milliseconds};
 use super::backends::{Backends, Purpose};
 use super::lines::{Line, Part, PartKind};
 use super::settings::{self, PROXY};
@@ -53,9 +54,12 @@ fn frontend(reader: &Reader<'_>, part: &Part, backends: &Backends<'_>, work: &mu
     let Some((cluster, purpose)) = backends.find(name) else {
         return work.lost(&item, &format!("backend {name:?} has no servers"));
     };
-    if purpose == Purpose::Read && !listeners.is_empty() {
-        let mut route = Route::new("readers", item.comment());
+    let further = backends.further(cluster);
+    if (purpose == Purpose::Read || further.is_some()) && !listeners.is_empty() {
+        let mode = if purpose == Purpose::Read { "readers" } else { "writer" };
+        let mut route = Route::new(mode, item.comment());
         route.listen.clone_from(&listeners);
+        route.cluster = further;
         work.draft.routes.push(route);
     }
     let told = match purpose {
@@ -63,13 +67,6 @@ fn frontend(reader: &Reader<'_>, part: &Part, backends: &Backends<'_>, work: &mu
         Purpose::Write => "mode \"writer\" of these listeners",
     };
     work.converted(&item, told);
-    if cluster != backends.first() && !listeners.is_empty() {
-        let mut rule = Rule::new(work.draft.free_name("rule", &part.name), Then::Next);
-        rule.conditions.listeners(&listeners);
-        rule.acts.push(Act::Route(Target { cluster, ..Target::default() }));
-        rule.comments.push(item.comment());
-        work.rule(&item, rule, "");
-    }
 }
 
 fn bind(line: &Line, item: &Item, listeners: &mut Vec<String>, work: &mut Work) {
@@ -102,6 +99,16 @@ fn bind(line: &Line, item: &Item, listeners: &mut Vec<String>, work: &mut Work) 
             "ca-file" if work.draft.option("tls.client_ca").is_none() => {
                 let file = words.next().map_or("", |it| &**it);
                 work.set(item, "tls.client_ca", file.into());
+            }
+            "tcp-ut" => {
+                let silence = words.next().and_then(|it| milliseconds(it)).filter(|it| *it != 0);
+                if let Some(silence) = silence
+                    && work.draft.option("limits.client_silence").is_none()
+                {
+                    let silence = time(silence.clamp(5_000, 3_600_000));
+                    let difference = "slow readers are not disconnected by it";
+                    work.set_noted(item, "limits.client_silence", silence, difference);
+                }
             }
             "accept-proxy" => {
                 work.lost(item, "accept-proxy: name the hosts that may say where clients come from: proxy_protocol.from");
@@ -154,9 +161,9 @@ fn conditions(
             continue;
         };
         let named = format!("{}-{}", part.name, line.word(1));
-        let is_home = is_home(reader, part, &cluster, backends);
-        if is_home && work.draft.classes.len() < CLASSES_MAX && !listeners.is_empty() {
-            of_class(&item, &named, networks, purpose, listeners, work);
+        if work.draft.classes.len() < CLASSES_MAX && !listeners.is_empty() {
+            let to = (purpose, backends.further(cluster));
+            of_class(&item, &named, networks, to, listeners, work);
             continue;
         }
         let mut rule = Rule::new(work.draft.free_name("rule", &named), Then::Stop);
@@ -180,7 +187,7 @@ fn of_class(
     item: &Item,
     named: &str,
     networks: Vec<String>,
-    purpose: Purpose,
+    (purpose, cluster): (Purpose, Option<String>),
     listeners: &[String],
     work: &mut Work,
 ) {
@@ -196,22 +203,12 @@ fn of_class(
     let mut route = Route::new(mode, item.comment());
     route.listen = listeners.to_vec();
     route.classes.push(name.clone());
+    route.cluster = cluster;
     work.draft.routes.push(route);
     let told = format!(
         "classes {name:?}, and routes: mode {mode:?} of these clients; a class has its share of the server (classes.weight)"
     );
     work.differs(item, &told);
-}
-
-/// Whether clients of a frontend are served by this cluster, whatever its conditions say.
-fn is_home(
-    reader: &Reader<'_>,
-    part: &Part,
-    cluster: &Option<String>,
-    backends: &Backends<'_>,
-) -> bool {
-    let default = reader.last(part, "default_backend").and_then(|it| backends.find(it.word(1)));
-    *cluster == backends.first() && default.is_some_and(|(home, _)| home == *cluster)
 }
 
 fn is_network(text: &str) -> bool {

@@ -96,7 +96,19 @@ pub(super) const PROXY: Ways = &[
     ("option external-check", Lost("Flifo starts no programs: let an agent tell (servers.agent)")),
     ("option tcp-check", Needless("servers are asked by MySQL's protocol")),
     ("option allbackups", Differs("one server is written to at a time")),
+    ("option clitcpka", Needless(CLIENTS_GONE)),
+    ("option srvtcpka", Needless(SERVERS_GONE)),
+    (
+        "option tcpka",
+        Needless("machines that are gone are found: limits.client_silence, limits.server_silence"),
+    ),
     ("option", Needless("nothing here depends on it")),
+    ("clitcpka-idle", Differs(CLIENTS_GONE)),
+    ("clitcpka-intvl", Differs(CLIENTS_GONE)),
+    ("clitcpka-cnt", Differs(CLIENTS_GONE)),
+    ("srvtcpka-idle", Differs(SERVERS_GONE)),
+    ("srvtcpka-intvl", Differs(SERVERS_GONE)),
+    ("srvtcpka-cnt", Differs(SERVERS_GONE)),
     ("http-check", Needless("servers are asked by MySQL's protocol")),
     ("tcp-check", Needless("servers are asked by MySQL's protocol")),
     ("stick-table", Needless("one server is written to, by all clients")),
@@ -133,6 +145,10 @@ pub(super) const PROXY: Ways = &[
     ("cookie", Needless("there are no cookies in MySQL's protocol")),
     ("", Lost("it is not known; look for what it did in the reference of the configuration")),
 ];
+
+const CLIENTS_GONE: &str =
+    "limits.client_silence is the whole time after which a client that is gone is disconnected";
+const SERVERS_GONE: &str = "limits.server_silence is the whole time after which connections to a server that is gone are closed";
 
 /// Converts the lines of a part by a table.
 pub(super) fn convert(reader: &Reader<'_>, part: &Part, ways: Ways, work: &mut Work) {

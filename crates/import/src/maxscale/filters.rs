@@ -167,7 +167,13 @@ fn named_server(
         several if several.contains(',') => {
             return work.lost(&item, "a rule names one server, a cluster or a role");
         }
-        server => Target { server: Some(crate::draft::word(server)), ..Target::default() },
+        server => {
+            work.differs(
+                &item,
+                "while that server is down its statements wait (routing.hold); a fallback in the rule's route sends them elsewhere",
+            );
+            Target { server: Some(crate::draft::word(server)), ..Target::default() }
+        }
     };
     let mut filtered = Filtered::new(section, listen, Then::Stop, work);
     filtered.rule.conditions.text_matches(&find, false);

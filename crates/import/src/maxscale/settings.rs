@@ -65,6 +65,7 @@ pub(super) const GLOBAL: Ways = &[
         Lost("Flifos do not send each other their configurations: give each the same file"),
     ),
     ("load_persisted_configs", Needless("there is one file")),
+    ("persist_runtime_changes", Needless("there is one file; what SET says holds until a reload")),
     ("passive", Lost("Flifo promotes no server, so that several may run")),
     ("skip_name_resolve", Needless("clients' addresses are not resolved")),
 ];

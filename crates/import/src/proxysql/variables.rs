@@ -109,7 +109,12 @@ const VARIABLES: &[(&str, &[&str], Way)] = &[
     ("mysql-auditlog_filesize", &["104857600"], Bytes("logs.audit.size_max", 1 << 16, 1 << 40)),
     ("mysql-proxy_protocol_networks", &["", "(null)"], Special(proxy_protocol)),
     ("mysql-query_digests", &["true"], Special(digests)),
-    ("mysql-tcp_keepalive_time", &["0", "120"], Needless("the kernel's own times hold")),
+    ("mysql-tcp_keepalive_time", &["0", "120"], Special(keepalive)),
+    (
+        "mysql-use_tcp_keepalive",
+        &["true"],
+        Needless("machines that are gone are found: limits.client_silence, limits.server_silence"),
+    ),
     ("mysql-default_schema", &["information_schema"], Special(default_schema)),
     (
         "mysql-default_authentication_plugin",
@@ -328,6 +333,15 @@ fn unlisted(name: &str, item: &Item, work: &mut Work) {
 
 /// Told with others.
 fn ignored(_: &str, _: &Item, _: &mut Work) {}
+
+/// Seconds of rest before the kernel asks whether the other end is there.
+fn keepalive(value: &str, item: &Item, work: &mut Work) {
+    let Ok(seconds) = value.parse::<u64>() else { return work.lost(item, "this is no number") };
+    let silence = time(seconds.clamp(5, 3600) * 1000);
+    let difference = "after which a machine that is gone has been found";
+    work.set_noted(item, "limits.client_silence", silence.clone(), difference);
+    work.set_noted(item, "limits.server_silence", silence, difference);
+}
 
 /// Where clients come in: addresses with semicolons between them.
 fn interfaces(value: &str, item: &Item, work: &mut Work) {

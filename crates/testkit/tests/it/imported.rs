@@ -65,7 +65,7 @@ fn what_is_made_of_usual_configurations_is_right() {
             path.display()
         );
     }
-    assert_eq!(count, 11);
+    assert_eq!(count, 31);
 }
 
 #[test]
