@@ -9,6 +9,8 @@
 //! A worker is *attentive* while it compares its own clients with those of others each time that a connection comes
 //! back to it. Workers that are not must be told by mail that a client elsewhere lacks a connection.
 //!
+//! Two processes that follow one another share the limit: what one has, the other has not.
+//!
 //! Invariants: taken places are at most the limit, but for those that were taken before it fell; what is published sees
 //! a free place, or is seen when one is given back; an attentive worker sees what is published before it stops being
 //! so.
@@ -22,6 +24,8 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering::SeqCst};
 #[derive(Debug)]
 pub struct ConnectionPlaces {
     limit: AtomicU32,
+    /// Of the limit, what another process has.
+    elsewhere: AtomicU32,
     held: AtomicU32,
     origin: Instant,
     workers: Box<[Demand]>,
@@ -70,6 +74,7 @@ impl ConnectionPlaces {
         };
         Self {
             limit: AtomicU32::new(limit),
+            elsewhere: AtomicU32::new(0),
             held: AtomicU32::new(0),
             origin: now,
             workers: (0..workers).map(|_| none()).collect(),
@@ -85,13 +90,29 @@ impl ConnectionPlaces {
     }
 
     pub fn is_full(&self) -> bool {
-        self.held() >= self.limit()
+        self.held() >= self.room()
+    }
+
+    /// How many this process may have; one at least, so that its clients are served.
+    fn room(&self) -> u32 {
+        self.limit().saturating_sub(self.elsewhere.load(SeqCst)).max(1)
+    }
+
+    /// Another process has so many of the places. What it has given back is granted at once; `wake` gets each worker
+    /// that must claim.
+    pub fn set_elsewhere(&self, places: u32, wake: impl FnMut(usize)) {
+        self.elsewhere.store(places, SeqCst);
+        self.grant_free(wake);
     }
 
     /// Sets the limit. ConnectionPlaces that a higher one makes are granted at once; `wake` gets each worker that must
     /// claim.
-    pub fn set_limit(&self, limit: u32, mut wake: impl FnMut(usize)) {
+    pub fn set_limit(&self, limit: u32, wake: impl FnMut(usize)) {
         self.limit.store(limit.max(1), SeqCst);
+        self.grant_free(wake);
+    }
+
+    fn grant_free(&self, mut wake: impl FnMut(usize)) {
         while let Some(elder) = self.oldest(None) {
             if !self.try_take() {
                 break;
@@ -124,7 +145,7 @@ impl ConnectionPlaces {
     }
 
     fn try_take(&self) -> bool {
-        let limit = self.limit();
+        let limit = self.room();
         self.held.fetch_update(SeqCst, SeqCst, |held| (held < limit).then_some(held + 1)).is_ok()
     }
 
@@ -142,7 +163,7 @@ impl ConnectionPlaces {
     }
 
     fn give_back_but(&self, but: Option<usize>) -> Option<usize> {
-        if self.held() <= self.limit()
+        if self.held() <= self.room()
             && let Some(elder) = self.oldest(but)
         {
             self.grant(elder.worker);
@@ -177,7 +198,7 @@ impl ConnectionPlaces {
     /// The connection is closed whose place was promised to this worker. The answer must be woken.
     #[must_use]
     pub fn fulfil(&self, worker: usize) -> Option<usize> {
-        if self.held() > self.limit() {
+        if self.held() > self.room() {
             self.arrived(worker);
             return self.give_back();
         }

@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use engine::checks::places::{CheckBounds, Habit};
 use engine::checks::scheduler::{
     CheckScheduler, Deed, Loads, Moving, Subject, first_due, next_due,
 };
@@ -17,6 +18,11 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// A check that is due is run by then, whichever workers and servers have come or gone meanwhile.
 const LATE_MAX: Duration = Duration::from_secs(2);
+
+/// None of these checks takes so long that it would give its place up.
+fn bounds() -> CheckBounds {
+    CheckBounds::new(RUNNING_MAX, INTERVAL)
+}
 
 enum Event {
     Wake(usize, Instant),
@@ -57,7 +63,7 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let loads = Arc::new(Loads::new(WORKERS));
-        let scheduler = |worker| Some(CheckScheduler::new(worker, Arc::clone(&loads), RUNNING_MAX));
+        let scheduler = |worker| Some(CheckScheduler::new(worker, Arc::clone(&loads), bounds()));
         let mut world = Self {
             now: Instant::now(),
             chance: seed,
@@ -187,9 +193,9 @@ impl World {
             assert_eq!(known.runs.take(), Some((worker, life)));
             known.expected = next_due(known.expected, self.now, INTERVAL, 0.05, chance);
             let next = known.expected;
-            self.schedulers[worker].as_mut().unwrap().done(id, next);
+            self.schedulers[worker].as_mut().unwrap().done(id, Habit::Answers, next);
         } else {
-            self.schedulers[worker].as_mut().unwrap().done(id, self.now + INTERVAL);
+            self.schedulers[worker].as_mut().unwrap().done(id, Habit::Answers, self.now + INTERVAL);
         }
         self.work(worker);
     }
@@ -225,8 +231,7 @@ impl World {
             9 => {
                 if let Some(worker) = (0..WORKERS).find(|worker| self.schedulers[*worker].is_none())
                 {
-                    let scheduler =
-                        CheckScheduler::new(worker, Arc::clone(&self.loads), RUNNING_MAX);
+                    let scheduler = CheckScheduler::new(worker, Arc::clone(&self.loads), bounds());
                     self.schedulers[worker] = Some(scheduler);
                 }
             }

@@ -1,19 +1,24 @@
 //! A connection that fails in the ways in which networks do: a port on loopback before another port, which passes bytes
-//! on, or is silent (nothing arrives, nothing is refused), or breaks what goes through it.
+//! on, or is silent (nothing arrives, nothing is refused), or breaks what goes through it. A silent port still takes
+//! what it is sent; one that has vanished does not even acknowledge it, as a machine without power.
 //!
 //! Owns its listener and its connections; knows nothing of what they say. Dropped, it closes all.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use socket2::{SockFilter, SockRef};
+
 /// A port in front of another one.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
+    listener: TcpListener,
     state: Arc<State>,
 }
 
@@ -49,6 +54,7 @@ impl Relay {
         let address = listener.local_addr().expect("an address");
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
+        let own = listener.try_clone().expect("one more descriptor");
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 if shared.is_over.load(Relaxed) {
@@ -58,7 +64,7 @@ impl Relay {
                 shared.join(client, server);
             }
         });
-        Self { address, state }
+        Self { address, listener: own, state }
     }
 
     pub const fn port(&self) -> u16 {
@@ -68,6 +74,24 @@ impl Relay {
     /// From now on nothing arrives, and nothing is refused; or all does again, also what was held up.
     pub fn set_silent(&self, is_silent: bool) {
         self.state.is_silent.store(is_silent, Relaxed);
+    }
+
+    /// From now on no packet is answered, also none that asks whether the machine is there: that of a connection that is
+    /// there, or that wants to be. Connections stay so.
+    ///
+    /// # Panics
+    /// If another thread has panicked, or the kernel does not do it.
+    pub fn vanish(&self) {
+        deafen(&self.listener);
+        self.state.streams.lock().expect("nobody panics").iter().for_each(deafen);
+    }
+
+    /// New connections are taken again.
+    ///
+    /// # Panics
+    /// If the kernel does not do it.
+    pub fn come_back(&self) {
+        SockRef::from(&self.listener).detach_filter().expect("it has one");
     }
 
     /// Breaks all connections there are.
@@ -119,9 +143,20 @@ impl Relay {
     }
 }
 
+/// Has the kernel drop all that comes for a socket before anything is done about it, as if its machine were gone.
+///
+/// # Panics
+/// If the kernel does not do it.
+pub fn deafen(socket: &impl AsFd) {
+    const RETURN: u16 = 0x06;
+    let nothing = SockFilter::new(RETURN, 0, 0, 0);
+    SockRef::from(socket).attach_filter(&[nothing]).expect("Linux has filters");
+}
+
 impl Drop for Relay {
     fn drop(&mut self) {
         self.state.is_over.store(true, Relaxed);
+        let _ = SockRef::from(&self.listener).detach_filter();
         self.cut();
         // The thread that waits for a client learns of the end by this connection.
         let _ = TcpStream::connect(self.address);

@@ -39,7 +39,7 @@ const fn not_judged(attack: Attack) -> Attack {
 }
 
 /// All of them, those that once succeeded first.
-pub(super) const ATTACKS: [Attack; 31] = [
+pub(super) const ATTACKS: [Attack; 32] = [
     attack("quoted names of Flifo's own user", strangers::quoted_names),
     attack("quoted names of a capped user", strangers::capped),
     Attack { leg: Leg::Tls, ..attack("REQUIRE by Flifo's certificate", strangers::required) },
@@ -77,6 +77,7 @@ pub(super) const ATTACKS: [Attack; 31] = [
     attack("logins and farewells", strangers::storms),
     // The best limit for short statements is two or three here: behind long replies, others would wait for slots.
     with(("workers = 2", "limit = 16"), attack("clients that vanish", clients::vanish)),
+    attack("machines that vanish with locks", clients::vanish_with_locks),
     attack("prepared statements", clients::prepared),
     attack("names that look like log lines", noise::forged_lines),
     attack("costly queries over HTTP", noise::costly_queries),

@@ -135,6 +135,7 @@ impl<'a> Target<'a> {
         };
         let text = format!(
             "{top}\n[server]\n{address}\n{server}\n{}{}{}[limits]\nlogin = \"2s\"\nupload = \"2s\"\n\
+             client_silence = \"5s\"\n\
              [console]\nlisten = [\"127.0.0.1:{console}\"]\n[http]\nlisten = [\"127.0.0.1:{http}\"]\n",
             user(OTHER, ""),
             user(APP, ""),

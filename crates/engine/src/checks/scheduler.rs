@@ -4,17 +4,19 @@
 //! A check that wakes compares its worker with the less loaded of two others, drawn by chance. It moves if that makes
 //! the two more even: its worker owns at least two checks more, or has more than twice as much that is ready and not
 //! fewer checks. Every such move brings the loads closer, so moving comes to an end by itself. A check moves once for
-//! each time it wakes: where it arrives, it is run.
+//! each time it wakes: where it arrives, it is run. How many run, and which first, is decided by [`Places`].
 //!
 //! Invariants: a check is a value that is in one place: asleep, queued, running, or on its way ([`Moving`]), so it can
 //! be neither lost nor doubled; the time at which it is due goes with it; one that only waits is not counted as
 //! running; a check that is retired is dropped wherever it is met next.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+use crate::checks::places::{CheckBounds, Habit, Places};
 
 /// What is checked: it tells checks apart, and whether there is still something to check.
 #[derive(Debug)]
@@ -88,7 +90,15 @@ enum State {
 struct Check {
     subject: Arc<Subject>,
     due: Instant,
+    /// What its last check has shown; it does not change while it is queued or runs.
+    habit: Habit,
     state: State,
+}
+
+impl Check {
+    fn moving(self) -> Moving {
+        Moving { subject: self.subject, due: self.due, habit: self.habit }
+    }
 }
 
 /// A check on its way to another worker.
@@ -97,6 +107,7 @@ struct Check {
 pub struct Moving {
     subject: Arc<Subject>,
     due: Instant,
+    habit: Habit,
 }
 
 impl Moving {
@@ -119,31 +130,26 @@ pub enum Deed {
 pub struct CheckScheduler {
     worker: usize,
     loads: Arc<Loads>,
-    /// How many may run at once: a handshake with TLS takes a worker's time.
-    running_max: u32,
     checks: HashMap<u64, Check>,
     due: BinaryHeap<Reverse<(Instant, u64)>>,
-    queue: VecDeque<u64>,
-    running: u32,
+    places: Places,
 }
 
 impl CheckScheduler {
-    pub fn new(worker: usize, loads: Arc<Loads>, running_max: u32) -> Self {
+    pub fn new(worker: usize, loads: Arc<Loads>, bounds: CheckBounds) -> Self {
         loads.0[worker].is_closed.store(false, Relaxed);
         Self {
             worker,
             loads,
-            running_max: running_max.max(1),
             checks: HashMap::new(),
             due: BinaryHeap::new(),
-            queue: VecDeque::new(),
-            running: 0,
+            places: Places::new(bounds),
         }
     }
 
-    /// So many may run at once from now on. Those that run already go on. Call [`Self::next`] afterwards.
-    pub fn run_at_most(&mut self, running_max: u32) {
-        self.running_max = running_max.max(1);
+    /// So many may run from now on. Those that run already go on. Call [`Self::next`] afterwards.
+    pub fn set_bounds(&mut self, bounds: CheckBounds) {
+        self.places.set_bounds(bounds);
     }
 
     pub fn len(&self) -> usize {
@@ -154,8 +160,8 @@ impl CheckScheduler {
         self.checks.is_empty()
     }
 
-    pub const fn running(&self) -> u32 {
-        self.running
+    pub fn running(&self) -> u32 {
+        self.places.running()
     }
 
     /// What is checked here.
@@ -165,7 +171,7 @@ impl CheckScheduler {
 
     /// Begins to check something. Its id has never been used before.
     pub fn add(&mut self, subject: Arc<Subject>, due: Instant) {
-        self.take_in(Moving { subject, due }, State::Asleep);
+        self.take_in(Moving { subject, due, habit: Habit::default() }, State::Asleep);
     }
 
     /// A check comes from another worker. If it is due it is run here, whatever the load: call [`Self::next`]. One
@@ -175,16 +181,16 @@ impl CheckScheduler {
         self.take_in(moving, state);
     }
 
-    fn take_in(&mut self, Moving { subject, due }: Moving, state: State) {
+    fn take_in(&mut self, Moving { subject, due, habit }: Moving, state: State) {
         if subject.is_retired() {
             return;
         }
         let id = subject.id;
         match state {
             State::Asleep => self.due.push(Reverse((due, id))),
-            State::Queued | State::Running => self.queue.push_back(id),
+            State::Queued | State::Running => self.places.queue(id, habit),
         }
-        let old = self.checks.insert(id, Check { subject, due, state });
+        let old = self.checks.insert(id, Check { subject, due, habit, state });
         debug_assert!(old.is_none(), "check {id} was here already");
         self.count();
     }
@@ -201,7 +207,8 @@ impl CheckScheduler {
 
     /// When something is due, if nothing is now.
     pub fn due(&self) -> Option<Instant> {
-        self.due.peek().map(|Reverse((due, _))| *due)
+        let asleep = self.due.peek().map(|Reverse((due, _))| *due);
+        asleep.into_iter().chain(self.places.due()).min()
     }
 
     /// What is to be done now. Call until `None`, after waking and after [`Self::done`] and [`Self::arrive`].
@@ -238,31 +245,33 @@ impl CheckScheduler {
             }
             if let Some(check) = self.checks.get_mut(&id) {
                 check.state = State::Queued;
-                self.queue.push_back(id);
+                self.places.queue(id, check.habit);
             }
         }
-        while self.running < self.running_max {
-            let id = self.queue.pop_front()?;
-            if self.drop_retired(id) {
-                continue;
+        let checks = &mut self.checks;
+        let is_wanted = |id: u64| {
+            let is_retired = |check: &Check| check.subject.is_retired();
+            checks.get(&id).is_some_and(|check| !is_retired(check)) || {
+                checks.remove(&id);
+                false
             }
-            if let Some(check) = self.checks.get_mut(&id) {
-                check.state = State::Running;
-                self.running += 1;
-                return Some(Deed::Run(Arc::clone(&check.subject), check.due));
-            }
-        }
-        None
+        };
+        let begun = self.places.begin(now, is_wanted);
+        self.count();
+        let check = self.checks.get_mut(&begun?)?;
+        check.state = State::Running;
+        Some(Deed::Run(Arc::clone(&check.subject), check.due))
     }
 
-    /// A check has ended; it sleeps until then. What has been retired meanwhile is dropped.
-    pub fn done(&mut self, id: u64, next: Instant) {
+    /// A check has ended, and has shown this of what it checks; it sleeps until then. What has been retired meanwhile
+    /// is dropped.
+    pub fn done(&mut self, id: u64, habit: Habit, next: Instant) {
         let Some(check) = self.checks.get_mut(&id).filter(|it| it.state == State::Running) else {
             return;
         };
         check.state = State::Asleep;
         check.due = next;
-        self.running -= 1;
+        self.places.end(id, std::mem::replace(&mut check.habit, habit));
         if !self.drop_retired(id) {
             self.due.push(Reverse((next, id)));
         }
@@ -271,8 +280,7 @@ impl CheckScheduler {
     /// The worker ends: its checks go to others, those that run as well, which are begun again there.
     pub fn close(mut self) -> Vec<Moving> {
         self.loads.0[self.worker].is_closed.store(true, Relaxed);
-        let all =
-            self.checks.drain().map(|(_, Check { subject, due, .. })| Moving { subject, due });
+        let all = self.checks.drain().map(|(_, check)| check.moving());
         let all = all.filter(|moving| !moving.subject.is_retired()).collect();
         self.count();
         all
@@ -302,9 +310,9 @@ impl CheckScheduler {
     }
 
     fn send(&mut self, id: u64, other: usize) -> Option<Deed> {
-        let Check { subject, due, .. } = self.checks.remove(&id)?;
+        let check = self.checks.remove(&id)?;
         self.count();
-        Some(Deed::Send(other, Moving { subject, due }))
+        Some(Deed::Send(other, check.moving()))
     }
 
     fn drop_retired(&mut self, id: u64) -> bool {
@@ -354,6 +362,10 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn at_once(at_once: u32) -> CheckBounds {
+        CheckBounds::new(at_once, SECOND)
+    }
+
     fn first(_: usize) -> usize {
         0
     }
@@ -361,8 +373,8 @@ mod tests {
     #[test]
     fn a_check_moves_once_and_is_run_where_it_arrives() {
         let (now, loads) = (Instant::now(), Arc::new(Loads::new(2)));
-        let mut one = CheckScheduler::new(0, Arc::clone(&loads), 8);
-        let mut two = CheckScheduler::new(1, Arc::clone(&loads), 8);
+        let mut one = CheckScheduler::new(0, Arc::clone(&loads), at_once(8));
+        let mut two = CheckScheduler::new(1, Arc::clone(&loads), at_once(8));
         for id in 0..2 {
             one.add(Subject::new(id), now);
         }
@@ -379,8 +391,8 @@ mod tests {
     #[test]
     fn a_check_whose_worker_ends_keeps_its_time() {
         let (now, loads) = (Instant::now(), Arc::new(Loads::new(2)));
-        let mut one = CheckScheduler::new(0, Arc::clone(&loads), 8);
-        let mut two = CheckScheduler::new(1, Arc::clone(&loads), 8);
+        let mut one = CheckScheduler::new(0, Arc::clone(&loads), at_once(8));
+        let mut two = CheckScheduler::new(1, Arc::clone(&loads), at_once(8));
         one.add(Subject::new(7), now + SECOND);
         for moving in one.close() {
             two.arrive(moving, now);
@@ -393,22 +405,22 @@ mod tests {
     #[test]
     fn more_may_run_from_now_on_and_fewer() {
         let (now, loads) = (Instant::now(), Arc::new(Loads::new(1)));
-        let mut scheduler = CheckScheduler::new(0, loads, 1);
+        let mut scheduler = CheckScheduler::new(0, loads, at_once(1));
         (0..4).for_each(|id| scheduler.add(Subject::new(id), now));
         assert!(scheduler.next(now, first).is_some() && scheduler.next(now, first).is_none());
-        scheduler.run_at_most(2);
+        scheduler.set_bounds(at_once(2));
         assert!(scheduler.next(now, first).is_some() && scheduler.next(now, first).is_none());
-        scheduler.run_at_most(1);
-        scheduler.done(0, now + SECOND);
+        scheduler.set_bounds(at_once(1));
+        scheduler.done(0, Habit::Answers, now + SECOND);
         assert!(scheduler.next(now, first).is_none(), "one runs still");
-        scheduler.done(1, now + SECOND);
+        scheduler.done(1, Habit::Answers, now + SECOND);
         assert!(scheduler.next(now, first).is_some());
     }
 
     #[test]
     fn what_is_queued_does_not_run_and_is_not_counted() {
         let (now, loads) = (Instant::now(), Arc::new(Loads::new(1)));
-        let mut scheduler = CheckScheduler::new(0, loads, 2);
+        let mut scheduler = CheckScheduler::new(0, loads, at_once(2));
         let subjects: Vec<_> = (0..4).map(Subject::new).collect();
         for subject in &subjects {
             scheduler.add(Arc::clone(subject), now);
@@ -417,14 +429,14 @@ mod tests {
         assert!(scheduler.next(now, first).is_none() && scheduler.running() == 2);
         // Retired while it waits: it gives no running one's place back.
         subjects[2].retire();
-        scheduler.done(0, now + SECOND);
+        scheduler.done(0, Habit::Answers, now + SECOND);
         let Some(Deed::Run(subject, _)) = scheduler.next(now, first) else {
             panic!("one is queued")
         };
         assert_eq!((subject.id, scheduler.running(), scheduler.len()), (3, 2, 3));
         // Retired while it runs.
         subjects[1].retire();
-        scheduler.done(1, now + SECOND);
+        scheduler.done(1, Habit::Answers, now + SECOND);
         assert_eq!(
             (scheduler.running(), scheduler.len(), scheduler.due()),
             (1, 2, Some(now + SECOND))
@@ -434,10 +446,10 @@ mod tests {
     #[test]
     fn a_busy_worker_lets_checks_go_that_it_could_keep() {
         let (now, loads) = (Instant::now(), Arc::new(Loads::new(2)));
-        let mut one = CheckScheduler::new(0, Arc::clone(&loads), 8);
+        let mut one = CheckScheduler::new(0, Arc::clone(&loads), at_once(8));
         one.add(Subject::new(1), now);
         assert!(matches!(one.next(now, first), Some(Deed::Run(..))));
-        one.done(1, now + SECOND);
+        one.done(1, Habit::Answers, now + SECOND);
         loads.publish_ready(0, 5);
         assert!(matches!(one.next(now + SECOND, first), Some(Deed::Send(1, _))));
     }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use backend::login::{Credential, LoggedIn, LoginError};
 use engine::account::name::UserName;
+use engine::checks::places::{CheckBounds, Habit, LATE};
 use engine::checks::scheduler::{CheckScheduler, Deed, Moving, Subject, first_due, next_due};
 use tokio::sync::Notify;
 use wire::auth::Secret;
@@ -22,7 +23,7 @@ use crate::cluster::agent;
 use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::facts::Standing;
 use crate::cluster::members::{Checked, Finding};
-use crate::cluster::post::News;
+use crate::cluster::post::{News, SilentServer};
 use crate::cluster::roles;
 use crate::cluster::servers::{Server, ServerId};
 use crate::config::{CheckKind, CheckOptions, Password, Plan, UserOptions};
@@ -113,9 +114,9 @@ fn draw(below: usize) -> usize {
 
 impl Checks {
     pub(crate) fn new(worker: usize, cluster: &Arc<Cluster>) -> Self {
-        let (loads, at_once) = (Arc::clone(&cluster.loads), cluster.plan().checks.at_once);
+        let (loads, bounds) = (Arc::clone(&cluster.loads), bounds(&cluster.plan()));
         Self {
-            scheduler: RefCell::new(CheckScheduler::new(worker, loads, at_once)),
+            scheduler: RefCell::new(CheckScheduler::new(worker, loads, bounds)),
             cluster: Arc::clone(cluster),
             changed: Notify::new(),
             warm: RefCell::default(),
@@ -140,7 +141,7 @@ impl Checks {
 
     /// Goes by what is in force now.
     pub(crate) fn adopt(&self) {
-        self.scheduler.borrow_mut().run_at_most(self.cluster.plan().checks.at_once);
+        self.scheduler.borrow_mut().set_bounds(bounds(&self.cluster.plan()));
         self.changed.notify_one();
     }
 
@@ -158,6 +159,11 @@ impl Checks {
     }
 }
 
+/// How many checks run in a worker.
+fn bounds(plan: &Plan) -> CheckBounds {
+    CheckBounds::new(plan.checks.at_once, plan.checks.timeout)
+}
+
 /// What is said of the checks of a server.
 fn checks_of<'a>(plan: &'a Plan, server: &Server) -> &'a CheckOptions {
     plan.governing(&server.cluster).checks
@@ -169,19 +175,33 @@ async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
     let members = checks.cluster.of(id);
     let server = checks.cluster.server(id);
     let begun = Instant::now();
+    let (mut habit, timeout) = (Habit::Answers, checks_of(&checks.cluster.plan(), server).timeout);
     let interval = match asked {
         _ if !is_asked(&checks.cluster, server) => {
             checks.warm.borrow_mut().remove(&subject.id);
             UNASKED
         }
         Asked::Agent => {
-            let timeout = checks_of(&checks.cluster.plan(), server).timeout;
-            agent::ask(timeout, members, server).await;
+            let is_heard = agent::ask(timeout, members, server).await;
+            habit = habit_of(is_heard, begun, timeout);
             checks_of(&checks.cluster.plan(), server).agent_inter
         }
         Asked::Server if members.is_checked(id) => {
-            let finding = within_time(&checks, server).await;
-            members.take(Checked { server: id, finding, begun })
+            let dials = server.facts.dials.get();
+            let finding = within_time(&checks, server, timeout).await;
+            let has_answered = !matches!(finding, Finding::Failed(_));
+            let interval = members.take(Checked { server: id, finding, begun });
+            // One that is going down is asked as the others are until it is down.
+            let down_since = members.down_since(id).filter(|_| !has_answered);
+            habit = habit_of(down_since.is_none(), begun, timeout);
+            if let (Some(since), Habit::Silent) = (down_since, habit)
+                && !checks.cluster.is_routed()
+            {
+                let machine = server.facts.dials.machine_since(dials);
+                let silent = SilentServer { id, since, machine };
+                checks.cluster.post.to_all(|| News::Silent(silent));
+            }
+            interval
         }
         Asked::Server => FIRST * 4,
     };
@@ -192,8 +212,17 @@ async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
         true => now,
         false => next_due(due, now, interval, JITTER, chance),
     };
-    checks.scheduler.borrow_mut().done(subject.id, next);
+    checks.scheduler.borrow_mut().done(subject.id, habit, next);
     checks.changed.notify_one();
+}
+
+/// What is to be expected of the next check: one that failed late, as it does whose packets are dropped, had a socket
+/// for long and no answer.
+fn habit_of(is_well: bool, begun: Instant, timeout: Duration) -> Habit {
+    match is_well || begun.elapsed() < timeout / LATE {
+        true => Habit::Answers,
+        false => Habit::Silent,
+    }
 }
 
 /// Whether a server is asked at all. Of several, those that are in maintenance are told apart by what is known of them.
@@ -204,8 +233,7 @@ fn is_asked(cluster: &Cluster, server: &Server) -> bool {
 }
 
 /// Asks a server, and does not wait for longer than is allowed.
-async fn within_time(checks: &Checks, server: &Server) -> Finding {
-    let limit = checks_of(&checks.cluster.plan(), server).timeout;
+async fn within_time(checks: &Checks, server: &Server, limit: Duration) -> Finding {
     let finding = match tokio::time::timeout(limit, find(checks, server)).await {
         Ok(found) => found,
         Err(_) => Finding::Failed(format!("no answer within {limit:?} (checks.timeout)")),

@@ -252,3 +252,28 @@ pub(super) fn prepared(target: &Target<'_>, end: Instant) -> Result<String> {
     wait(end);
     Ok(format!("{count} of 4 kB by one client"))
 }
+
+/// Clients whose machines go while they hold locks: at rest, while a statement runs, and when its answer comes.
+pub(super) fn vanish_with_locks(target: &Target<'_>, _: Instant) -> Result<String> {
+    const CLIENTS: u8 = 60;
+    let first = 1000;
+    let mut gone = Vec::new();
+    for at in 0..CLIENTS {
+        let mut client = target.bare(APP, 10 + at)?;
+        let row = format!("INSERT INTO d.t VALUES ({}, 0)", first + u32::from(at));
+        for text in ["BEGIN", &row] {
+            client.query(text).map_err(|refusal| anyhow!("{text}: {refusal:?}"))?;
+        }
+        match at % 3 {
+            0 => {}
+            1 => client.send_packet(0, b"\x03SELECT SLEEP(600)"),
+            _ => client.send_packet(0, b"\x03SELECT SLEEP(1)"),
+        }
+        client.vanish();
+        gone.push(client);
+    }
+    let begun = Instant::now();
+    target
+        .sql(&format!("SET innodb_lock_wait_timeout = 30; DELETE FROM d.t WHERE id >= {first}"))?;
+    Ok(format!("locks of {} are free after {}", gone.len(), ms(begun.elapsed())))
+}
