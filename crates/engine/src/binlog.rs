@@ -22,7 +22,7 @@ pub use ending::{Ending, Gap};
 pub use place::{FilePlace, LogPlace, executed};
 pub use references::References;
 pub use terms::{LogTerms, Unfollowable};
-pub use texts::is_harmless;
+pub use texts::ending as ending_of;
 
 /// What texts and foreign keys of the server mean.
 pub trait Meaning {
@@ -153,12 +153,17 @@ impl Follower {
             _ => self.unsettled.push_back(Unsettled { first: mark.clone(), last: mark, ends }),
         }
         if self.unsettled.len() > UNSETTLED_MAX {
+            let defines = |it: &Unsettled| it.ends.contains(&Ending::Definitions);
+            let all = match self.unsettled.iter().any(defines) {
+                true => Ending::Definitions,
+                false => Ending::Everything,
+            };
             let (first, last) = (self.unsettled.pop_front(), self.unsettled.pop_back());
             self.unsettled.clear();
             self.unsettled.extend(first.zip(last).map(|(first, last)| Unsettled {
                 first: first.first,
                 last: last.last,
-                ends: vec![Ending::Everything],
+                ends: vec![all],
             }));
         }
     }
@@ -198,7 +203,7 @@ impl Follower {
                 }
             }
             if ends.len() > ENDS_MAX {
-                ends = vec![Ending::Everything];
+                ends = vec![Ending::all(&ends).unwrap_or(Ending::Everything)];
             }
             if !first.last.is_within(&place)? {
                 break;
@@ -227,7 +232,8 @@ impl Mark {
 fn ends(group: &Group, meaning: &impl Meaning) -> Vec<Ending> {
     let mut ends = Vec::new();
     if group.is_everything {
-        return vec![Ending::Everything];
+        let is_of_rows = group.is_of_rows && group.texts.is_empty();
+        return vec![if is_of_rows { Ending::Everything } else { Ending::Definitions }];
     }
     for table in &group.tables {
         let (schema, name) = (table.schema.clone(), table.name.clone());
@@ -237,9 +243,9 @@ fn ends(group: &Group, meaning: &impl Meaning) -> Vec<Ending> {
         }
     }
     group.texts.iter().for_each(|said| meaning.of_text(said, &mut ends));
-    match ends.contains(&Ending::Everything) {
-        true => vec![Ending::Everything],
-        false => ends,
+    match Ending::all(&ends) {
+        Some(all) => vec![all],
+        None => ends,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use backend::binlog::{self, Events, Replica, Start};
 use backend::login::{Credential, LoggedIn, Request, greet};
 use backend::{Address, dial};
-use engine::binlog::{Ending, Follower, LogPlace, LogTerms, Meaning, Unfollowable, is_harmless};
+use engine::binlog::{Ending, Follower, LogPlace, LogTerms, Meaning, Unfollowable, ending_of};
 use engine::cache::Generations;
 use tokio::runtime::{Builder, Runtime};
 use wire::Capabilities;
@@ -31,9 +31,7 @@ struct Plain;
 
 impl Meaning for Plain {
     fn of_text(&self, said: &Said, ends: &mut Vec<Ending>) {
-        if !is_harmless(&said.text) {
-            ends.push(Ending::Everything);
-        }
+        ends.extend(ending_of(&said.text));
     }
 
     fn of_change(&self, _: &[u8], _: &[u8], ends: &mut Vec<Ending>) {
@@ -95,7 +93,7 @@ impl Watch {
             }
             // What ended when it was logged ends again once it is visible.
             assert!(
-                all.iter().all(|end| again.contains(end) || again.contains(&Ending::Everything))
+                all.iter().all(|end| again.contains(end) || again.iter().any(Ending::is_of_all))
             );
             let mut shown: Vec<String> = Vec::new();
             for end in all.iter().map(show) {
@@ -137,6 +135,7 @@ fn show(end: &Ending) -> String {
         Ending::Table { schema, name } => format!("{}.{}", text(schema), text(name)),
         Ending::Schema(schema) => text(schema),
         Ending::Everything => "*".to_owned(),
+        Ending::Definitions => "**".to_owned(),
     }
 }
 

@@ -15,6 +15,8 @@ pub enum Ending {
     /// Those of all tables of this schema.
     Schema(Box<[u8]>),
     Everything,
+    /// The same, and views, triggers, foreign keys or rights may be others by now.
+    Definitions,
 }
 
 impl Ending {
@@ -23,8 +25,19 @@ impl Ending {
         match self {
             Self::Table { schema, name } => generations.written(schema, name),
             Self::Schema(schema) => generations.all_of(schema),
-            Self::Everything => generations.everything(),
+            Self::Everything | Self::Definitions => generations.everything(),
         }
+    }
+
+    /// Whether all entries end.
+    pub const fn is_of_all(&self) -> bool {
+        matches!(self, Self::Everything | Self::Definitions)
+    }
+
+    /// As much as all of these, if any of them is everything.
+    pub(super) fn all(of: &[Self]) -> Option<Self> {
+        let all = of.contains(&Self::Everything).then_some(Self::Everything);
+        of.contains(&Self::Definitions).then_some(Self::Definitions).or(all)
     }
 }
 

@@ -259,3 +259,59 @@ fn broken_rules_are_found() {
         assert!(found > 10, "{fault:?} was found in {found} worlds");
     }
 }
+
+/// A statement that was logged as a text.
+fn said(it: &mut Follower, text: &str, end: u32) -> Vec<Ending> {
+    let gtid = Some(Gtid::MariaDb { domain: 0, server: 1, sequence: u64::from(end) });
+    let begin = Event::Begin { gtid, is_alone: true };
+    assert!(it.take(&header(end), begin, &Told).unwrap().is_empty());
+    let text = text.as_bytes().to_vec().into();
+    it.take(&header(end + 1), Event::Query { schema: b"a", text }, &Told).unwrap()
+}
+
+/// Texts mean what they say.
+struct Told;
+
+impl Meaning for Told {
+    fn of_text(&self, said: &Said, ends: &mut Vec<Ending>) {
+        ends.extend(ending_of(&said.text));
+    }
+
+    fn of_change(&self, _: &[u8], _: &[u8], _: &mut Vec<Ending>) {}
+}
+
+/// What only writes rows leaves definitions known, however many such statements there are.
+#[test]
+fn definitions_are_others_behind_those_texts_alone_that_may_define_something() {
+    let begin = Instant::now();
+    let mut it = Follower::new(place(4), begin);
+    assert_eq!(said(&mut it, "INSERT INTO t VALUES (1)", 10), [Ending::Everything]);
+    assert_eq!(said(&mut it, "XA COMMIT X'61',X'',1", 20), [Ending::Everything]);
+    assert_eq!(said(&mut it, "ALTER TABLE t ADD v INT", 30), [Ending::Definitions]);
+    assert!(said(&mut it, "FLUSH TABLES", 40).is_empty());
+    assert_eq!(said(&mut it, "INSERT INTO t VALUES (2)", 50), [Ending::Everything]);
+    let mut settle = |upto| {
+        it.answered(begin, place(upto)).unwrap();
+        it.settle().unwrap().unwrap().ends
+    };
+    assert_eq!(settle(21), [Ending::Everything]);
+    assert_eq!(settle(51), [Ending::Definitions, Ending::Everything]);
+    // Where they are too many to be told apart, one definition is enough.
+    for defines in [false, true] {
+        let mut it = Follower::new(place(4), begin);
+        let many = |it: &mut Follower, from: u64| {
+            for at in 1..=2 * UNSETTLED_MAX as u64 {
+                take(it, at as usize % 2, from + at * 10);
+            }
+        };
+        many(&mut it, 0);
+        if defines {
+            said(&mut it, "DROP TABLE t", 900_000);
+        }
+        many(&mut it, 1_000_000);
+        it.answered(begin, place(1_000_000)).unwrap();
+        let ends = it.settle().unwrap().unwrap().ends;
+        assert_eq!(ends.contains(&Ending::Definitions), defines, "{ends:?}");
+        assert!(ends.iter().any(Ending::is_of_all));
+    }
+}

@@ -1,7 +1,9 @@
 //! Statements that are logged as texts: all but a few count as having written everything.
 //!
 //! Where rows are logged, texts are definitions, rights and the like. Where statements are, triggers and functions write
-//! what no text names.
+//! what no text names. What stands behind tables stays known behind those that write rows.
+
+use super::ending::Ending;
 
 /// What such a statement begins with.
 const HARMLESS: &[&str] = &[
@@ -13,11 +15,35 @@ const HARMLESS: &[&str] = &[
     "OPTIMIZE ",
 ];
 
-/// Whether a statement has written nothing that other clients could have read.
-pub fn is_harmless(text: &[u8]) -> bool {
-    HARMLESS.iter().any(|head| {
-        text.get(..head.len()).is_some_and(|it| it.eq_ignore_ascii_case(head.as_bytes()))
-    })
+/// What begins one that writes rows. What it calls can change no definition either.
+const WRITES: &[&str] = &[
+    "CREATE TEMPORARY TABLE ",
+    "DELETE ",
+    "INSERT ",
+    "LOAD DATA ",
+    "REPLACE ",
+    "TRUNCATE ",
+    "UPDATE ",
+];
+
+/// What a statement may have written that other clients could have read. `None`: nothing.
+pub fn ending(text: &[u8]) -> Option<Ending> {
+    let begins_with = |heads: &[&str]| {
+        heads.iter().any(|head| {
+            text.get(..head.len()).is_some_and(|it| it.eq_ignore_ascii_case(head.as_bytes()))
+        })
+    };
+    if begins_with(HARMLESS) {
+        // Direct writes to the tables of rights are in force from here on.
+        let is_of_rights = begins_with(&["FLUSH "]) && says(text, b"PRIVILEGES");
+        return is_of_rights.then_some(Ending::Definitions);
+    }
+    Some(if begins_with(WRITES) { Ending::Everything } else { Ending::Definitions })
+}
+
+/// Whether the text has this word, in letters of any case.
+fn says(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|it| it.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]
@@ -32,17 +58,31 @@ mod tests {
             "FLUSH TABLES",
             "ANALYZE TABLE t",
         ] {
-            assert!(is_harmless(text.as_bytes()), "{text}");
+            assert_eq!(ending(text.as_bytes()), None, "{text}");
+        }
+        for text in [
+            "INSERT INTO t VALUES (1)",
+            "update t set v = f()",
+            "TRUNCATE TABLE t",
+            "CREATE TEMPORARY TABLE t AS SELECT f()",
+            "LOAD DATA INFILE 'x' INTO TABLE t",
+        ] {
+            assert_eq!(ending(text.as_bytes()), Some(Ending::Everything), "{text}");
         }
         for text in [
             "",
             "FLUSHX",
-            "INSERT INTO t VALUES (1)",
+            "INSERTED",
+            "/* */ INSERT INTO t VALUES (1)",
+            "ALTER TABLE t TRUNCATE PARTITION p",
+            "CREATE TABLE t AS SELECT 1",
             "DROP TABLE t",
             "REVOKE ALL ON *.* FROM u",
+            "flush privileges",
+            "FLUSH LOCAL LOGS, PRIVILEGES",
             " FLUSH x",
         ] {
-            assert!(!is_harmless(text.as_bytes()), "{text}");
+            assert_eq!(ending(text.as_bytes()), Some(Ending::Definitions), "{text}");
         }
     }
 }

@@ -120,10 +120,10 @@ impl Task {
             };
             let begun = Instant::now();
             let why = connection::follow(&cluster, self.id, &subject, &self.told).await;
-            // Nothing is served from here on. What is there ends again when following begins.
+            // Nothing is served from here on. What is there ends again when following begins, and definitions, which may
+            // change meanwhile, are read then: once.
             members.followed.lost(&why.to_string(), why.is_failure());
             members.generations.everything();
-            (self.told)();
             let is_new = begun.elapsed() > PAUSES[PAUSES.len() - 1];
             failures = if is_new || !why.is_failure() { 0 } else { failures + 1 };
             drop(cluster);

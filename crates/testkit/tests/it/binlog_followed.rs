@@ -1,7 +1,8 @@
 //! A Flifo that follows its servers' binary logs: what it shows of that, and when it does not follow.
 
 use std::fs;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bench::private_server::PrivateServer;
 use rustix::process::Signal;
@@ -9,7 +10,7 @@ use testkit::client::Client;
 use testkit::cluster::{Cluster, wait};
 use testkit::flifo::Flifo;
 
-use crate::cluster::{CHECKS, flifo};
+use crate::cluster::{CHECKS, client, flifo};
 
 /// The columns of `SHOW FULL BINLOGS`.
 const SERVER: usize = 1;
@@ -149,6 +150,98 @@ fn a_reload_begins_and_ends_it() {
     scene.console.query("SET cache.binlog = 'off'").unwrap();
     wait("the end", || scene.row()[REASON] == "cache.binlog is off");
     assert!(fs::read_dir(scene.folder.path()).is_ok());
-    std::thread::sleep(Duration::from_millis(200));
+    thread::sleep(Duration::from_millis(200));
     assert_eq!(scene.row()[STATE], "not followed");
+}
+
+/// A Flifo that keeps replies, whose users read definitions for themselves, and one of its clients.
+struct KeptScene {
+    scene: Scene,
+    cluster: Cluster,
+    client: Client,
+}
+
+impl KeptScene {
+    const READ: &str = "SELECT COUNT(*) FROM kept";
+
+    fn start() -> Self {
+        let cluster = Cluster::replicated(0);
+        let server = &cluster.servers[0];
+        let (user, schema) = (PrivateServer::USER, PrivateServer::DATABASE);
+        let rights = format!("GRANT ALL ON *.* TO {user}@'%'");
+        server.sql(&format!("{rights}; CREATE TABLE {schema}.kept (id INT)")).unwrap();
+        server.sql(&format!("CREATE TABLE {schema}.other (id INT)")).unwrap();
+        let rule = "[[rules]]\nname = \"kept\"\ncache = \"10m\"\nmatch.kind = \"read\"\n";
+        let mut scene = Scene::before(&cluster, rule);
+        scene.wait_for("followed", "db1");
+        let client = client(&scene.flifo).unwrap();
+        let mut kept = Self { scene, cluster, client };
+        kept.wait_for_hit("the first reply");
+        kept
+    }
+
+    fn count(&mut self, name: &str) -> u64 {
+        let rows = self.scene.console.query(&format!("SHOW STATS LIKE '{name}'")).unwrap();
+        rows[0][1].parse().expect("a number")
+    }
+
+    /// How long it takes until replies are kept and given.
+    fn wait_for_hit(&mut self, behind: &str) -> Duration {
+        let (begun, before) = (Instant::now(), self.count("cache_hits"));
+        wait(&format!("a reply that is kept behind {behind}"), || {
+            self.client.query(Self::READ).unwrap();
+            self.client.query(Self::READ).unwrap();
+            thread::sleep(Duration::from_millis(20));
+            self.count("cache_hits") > before
+        });
+        begun.elapsed()
+    }
+
+    fn direct(&self, text: &str) {
+        let text = text.replace("kept.", &format!("{}.", PrivateServer::DATABASE));
+        self.cluster.servers[0].sql(&text).unwrap();
+    }
+}
+
+#[test]
+fn texts_in_the_log_that_define_nothing_end_replies_and_leave_the_cache_on() {
+    let mut kept = KeptScene::start();
+    for text in [
+        "SET SESSION binlog_format = 'STATEMENT'; INSERT INTO kept.other VALUES (1)",
+        "SET SESSION binlog_format = 'STATEMENT'; UPDATE kept.other SET id = 2",
+        "SET SESSION binlog_format = 'STATEMENT'; REPLACE INTO kept.other VALUES (3)",
+        "SET SESSION binlog_format = 'STATEMENT'; DELETE FROM kept.other",
+        "TRUNCATE TABLE kept.kept",
+    ] {
+        let before = kept.count("cache_not.definitions");
+        let seen = kept.scene.count(TRANSACTIONS);
+        kept.direct(text);
+        wait("what was written to be known", || kept.scene.count(TRANSACTIONS) > seen);
+        kept.wait_for_hit(text);
+        assert_eq!(kept.count("cache_not.definitions"), before, "{text}");
+    }
+    // What was written ends what is kept all the same.
+    assert_eq!(kept.client.query(KeptScene::READ).unwrap(), [["0"]]);
+    let text = "SET SESSION binlog_format = 'STATEMENT'; INSERT INTO kept.kept VALUES (1)";
+    kept.direct(text);
+    wait("the row", || kept.client.query(KeptScene::READ).unwrap() == [["1"]]);
+}
+
+#[test]
+fn behind_definitions_and_losses_the_cache_is_off_for_a_moment() {
+    let mut kept = KeptScene::start();
+    let mut took = Vec::new();
+    kept.direct("ALTER TABLE kept.other ADD COLUMN v INT");
+    took.push(kept.wait_for_hit("a definition"));
+    for number in 0..2 {
+        let gaps = kept.scene.count(GAPS);
+        let text = "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Binlog Dump'";
+        let thread = kept.cluster.servers[0].sql(text).unwrap();
+        kept.direct(&format!("KILL {}", thread.trim()));
+        wait("the loss", || kept.scene.count(GAPS) > gaps);
+        took.push(kept.wait_for_hit(&format!("loss {number}")));
+    }
+    // Not so long as definitions are believed that no statement may have changed.
+    assert!(took.iter().all(|it| *it < Duration::from_secs(30)), "{took:?}");
+    println!("off for {took:?}");
 }

@@ -18,6 +18,8 @@ pub struct Group {
     pub texts: Vec<Said>,
     /// Whatever there is may have been written.
     pub is_everything: bool,
+    /// But no definition: a transaction that was prepared has none.
+    pub is_of_rows: bool,
     /// When, by the server's clock: seconds since 1970.
     pub timestamp: u32,
 }
@@ -117,7 +119,8 @@ impl Groups {
             Word::Savepoint => None,
             // What was prepared under this name may have been long ago.
             Word::Prepared => {
-                self.open(header).group.is_everything = true;
+                let group = &mut self.open(header).group;
+                (group.is_of_rows, group.is_everything) = (!group.is_everything, true);
                 Some(self.close(header))
             }
             Word::Other => {

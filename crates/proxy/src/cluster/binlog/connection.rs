@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use backend::binlog::{self, Events, EventsError, Replica, Start};
 use backend::login::{LoggedIn, LoginError};
 use engine::binlog::{
-    Ending, Follower, Gap, LogPlace, LogTerms, Meaning, References, Unfollowable, is_harmless,
+    Ending, Follower, Gap, LogPlace, LogTerms, Meaning, References, Unfollowable, ending_of,
 };
 use engine::cache::Generations;
 use tokio::time::timeout;
@@ -111,17 +111,18 @@ struct Learnt {
     references: RefCell<Option<References>>,
     /// They cannot be read: the account lacks the right `PROCESS`, or a name is written in a way that is not read.
     is_blind: Cell<bool>,
-    /// How many such texts there were.
+    /// How many texts there were that may have changed them.
     texts: Cell<u64>,
 }
 
 impl Meaning for Learnt {
     fn of_text(&self, said: &Said, ends: &mut Vec<Ending>) {
-        if !is_harmless(&said.text) {
+        let ending = ending_of(&said.text);
+        if ending == Some(Ending::Definitions) {
             self.texts.set(self.texts.get() + 1);
             self.references.replace(None);
-            ends.push(Ending::Everything);
         }
+        ends.extend(ending);
     }
 
     fn of_change(&self, schema: &[u8], table: &[u8], ends: &mut Vec<Ending>) {
@@ -336,8 +337,7 @@ impl Following<'_> {
 
     fn end(&self, ends: &[Ending]) {
         ends.iter().for_each(|end| end.carry_out(self.generations));
-        if ends.contains(&Ending::Everything) {
-            // A definition is logged as a text.
+        if ends.contains(&Ending::Definitions) {
             (self.told)();
         }
     }
