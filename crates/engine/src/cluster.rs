@@ -13,6 +13,8 @@
 //!   confirmed it, or the configuration says so.
 
 pub mod knowledge;
+pub mod memory;
+pub mod past;
 pub mod position;
 pub mod writes;
 
@@ -21,8 +23,12 @@ use std::time::{Duration, Instant};
 use crate::checks::agent::Report;
 use crate::checks::health::{CheckRules, Health, HealthOrder, Others, Sign, State};
 use crate::cluster::knowledge::{Holds, Knowledge, Said};
-use crate::cluster::position::{Lag, Position};
+use crate::cluster::memory::{Remembered, ServersMemory};
+use crate::cluster::position::{Gtid, Lag, Position};
 use crate::time_limits::Bound;
+
+/// Why a server is not used that could be written to beside the writer.
+pub const SECOND_WRITER: &str = "it can be written to, and is not the writer";
 
 /// What a server is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +57,8 @@ pub struct Member {
 pub struct Role {
     pub read_only: bool,
     pub position: Position,
+    /// It was sent what others took, and has not applied all of that.
+    pub has_backlog: bool,
     /// Whether it is a node of a cluster, and able to work in it.
     pub node: Node,
     /// The number of the view of its cluster: another one when a node has gone or come.
@@ -127,6 +135,8 @@ pub struct Layout {
     pub writer: Result<usize, String>,
     /// What the writer lacked of what the one before it had, when it took its place.
     pub lost: Option<String>,
+    /// What it lacks of what a server had that is gone and was written to before: known only since.
+    pub lacks: Option<String>,
     pub places: Vec<ServerPlace>,
 }
 
@@ -163,6 +173,8 @@ pub struct ServerPlace {
     pub holds: Vec<Holds>,
     /// It could be the writer, but for what it lacks.
     pub gap: Option<String>,
+    /// It had less than it had before, when that was seen last.
+    pub went_back: Option<String>,
     pub lag: Option<Duration>,
     /// How much of its weight counts: less than 1 while its load grows, as much as its agent says.
     pub share: f64,
@@ -196,6 +208,8 @@ struct Server {
     replaced: bool,
     /// An operator wants it as the writer, whatever it lacks.
     confirmed: bool,
+    /// Where it went back to last, and from where.
+    went_back: Option<String>,
     /// It was asked once, or is down.
     is_known: bool,
     flow: FlowSeen,
@@ -258,6 +272,34 @@ impl Cluster {
         self.elect(now);
     }
 
+    /// Writes down what is known, for another process.
+    pub fn memory(&self) -> ServersMemory {
+        let describe = |(at, server): (usize, &Server)| Remembered {
+            replaced: server.replaced,
+            confirmed: server.confirmed,
+            ..self.knowledge.describe(at)
+        };
+        let servers = self.servers.iter().enumerate().map(describe).collect();
+        ServersMemory { writer: self.writer, servers }
+    }
+
+    /// Takes in what another process has known, of servers that are at these places here: those that are `None` are not
+    /// among them. A writer that is not known here is waited for until it was asked or is down.
+    pub fn remember(&mut self, memory: ServersMemory, places: &[Option<usize>], now: Instant) {
+        let here = |there: usize| places.get(there).copied().flatten();
+        if let Some(writer) = memory.writer.and_then(here) {
+            self.writer = Some(writer);
+        }
+        for (there, mut known) in memory.servers.into_iter().enumerate() {
+            let Some(at) = here(there).filter(|at| *at < self.servers.len()) else { continue };
+            let server = &mut self.servers[at];
+            (server.replaced, server.confirmed) = (known.replaced, known.confirmed);
+            known.doubted = known.doubted.into_iter().filter_map(here).collect();
+            self.knowledge.inherit(at, known, now);
+        }
+        self.elect(now);
+    }
+
     /// Takes a server for something else.
     pub fn regroup(&mut self, at: usize, member: Member, now: Instant) {
         self.servers[at].member = member;
@@ -266,6 +308,11 @@ impl Cluster {
 
     pub fn health(&self, at: usize) -> &Health {
         &self.servers[at].health
+    }
+
+    /// Whether a server is able to work in its cluster, or group, as far as it has said.
+    pub fn is_able(&self, at: usize) -> bool {
+        !matches!(&self.servers[at].role, Some(Role { node: Node::NotReady(_), .. }))
     }
 
     /// Whether a check of this server is wanted at once. Asking takes the wish back.
@@ -288,11 +335,17 @@ impl Cluster {
     pub fn hear(&mut self, at: usize, role: Role, begun: Instant, now: Instant) -> bool {
         let changed = self.count(at, Sign::Passed, now);
         match role.node {
-            Node::NotReady(_) => self.knowledge.lose(at, now),
+            Node::NotReady(_) => {
+                self.knowledge.lose(at, now);
+                self.knowledge.hear_last(at, &role.position, begun);
+            }
             _ => {
                 let takes_writes = !role.read_only || self.writer == Some(at);
-                let said = Said { position: &role.position, view: role.view, takes_writes };
-                self.knowledge.hear(at, said, begun);
+                let (position, read_only) = (&role.position, role.read_only);
+                let said = Said { position, view: role.view, takes_writes, read_only };
+                if let Some(place) = self.knowledge.hear(at, said, begun) {
+                    self.servers[at].went_back = Some(place);
+                }
             }
         }
         let server = &mut self.servers[at];
@@ -334,7 +387,10 @@ impl Cluster {
         let server = &mut self.servers[at];
         server.health.set_order(order, reason, now);
         match order {
-            HealthOrder::None => server.replaced = false,
+            HealthOrder::None => {
+                server.replaced = false;
+                self.knowledge.trust(at);
+            }
             HealthOrder::Maintenance => self.knowledge.leave(at),
             HealthOrder::Drain => {}
         }
@@ -348,8 +404,8 @@ impl Cluster {
         if !server.health.is_usable() {
             return Err(server.why_unusable());
         }
-        if self.writer == Some(at) {
-            return Err("it is the writer".to_owned());
+        if self.writer == Some(at) && self.may_write(at).is_ok() {
+            return self.confirm_present(at, now);
         }
         match &server.role {
             Some(Role { read_only: true, .. }) => return Err("it is read_only".to_owned()),
@@ -360,6 +416,22 @@ impl Cluster {
         }
         let server = &mut self.servers[at];
         (server.confirmed, server.replaced) = (true, false);
+        self.elect(now);
+        Ok(())
+    }
+
+    /// An operator decides that what other servers took is what the writer has: one of them never tells its last
+    /// position, or tells one that the writer will not have.
+    fn confirm_present(&mut self, writer: usize, now: Instant) -> Result<(), String> {
+        let others = (0..self.servers.len()).filter(|at| *at != writer);
+        let open: Vec<_> = others.filter(|at| !self.knowledge.has_all(writer, *at)).collect();
+        if open.is_empty() {
+            return Err("it is the writer".to_owned());
+        }
+        for at in open {
+            self.knowledge.settle(at, writer, now);
+            self.knowledge.forget_past(at);
+        }
         self.elect(now);
         Ok(())
     }
@@ -381,6 +453,16 @@ impl Cluster {
         self.knowledge.acknowledge(at, position);
     }
 
+    /// Whether a server has come to a place that was named, as far as its numbers are believed.
+    pub fn has_come_to(&self, at: usize, named: &Position) -> bool {
+        self.servers[at].health.is_usable() && self.knowledge.has_come_to(at, named)
+    }
+
+    /// Whether a server has what another one took before it was gone, up to this number; without one, nothing.
+    pub fn has_write(&self, at: usize, taker: usize, gtid: Option<Gtid>) -> bool {
+        self.servers[at].health.is_usable() && self.knowledge.has_write(at, taker, gtid)
+    }
+
     fn elect(&mut self, now: Instant) {
         let is_synced = |at: usize| self.may_write(at).is_ok() && !self.servers[at].is_desynced();
         let stays = self.writer.is_some_and(|at| {
@@ -399,40 +481,66 @@ impl Cluster {
             }
             self.servers.iter_mut().for_each(|server| server.confirmed = false);
             self.writer = Some(next);
+            self.knowledge.forget_past(next);
         }
+        self.take_back();
         self.settle(now);
     }
 
-    /// What servers took that are down is what the writer has; a cluster knows more (see [`Knowledge`]).
+    /// The writer went back, and is the writer all the same: it has again what it lacked, or that was decided.
+    fn take_back(&mut self) {
+        let Some(writer) = self.writer.filter(|at| self.may_write(*at).is_ok()) else { return };
+        if self.knowledge.went_back(writer).is_some() {
+            self.lost = self.lack(writer);
+            self.knowledge.forget_past(writer);
+            self.servers[writer].confirmed = false;
+        }
+    }
+
+    /// What servers took that are down, or cannot work, is what the writer has; a cluster knows more (see
+    /// [`Knowledge`]).
     fn settle(&mut self, now: Instant) {
         let Some(writer) = self.writer.filter(|at| self.may_write(*at).is_ok()) else { return };
         let role = self.servers[writer].role.as_ref();
-        if role.is_some_and(|role| role.view.is_some()) {
+        if role.is_some_and(|role| role.view.is_some() || role.has_backlog) {
             return;
         }
         for at in (0..self.servers.len()).filter(|at| *at != writer) {
-            let is_down = self.servers[at].health.state() == State::Down;
-            if is_down && self.knowledge.is_unsettled(at) && self.lacks(writer, at).is_none() {
+            let is_open =
+                self.knowledge.is_unsettled(at) && self.knowledge.was_asked_since(writer, at);
+            if is_open && self.lacks(writer, at).is_none() {
                 self.knowledge.settle(at, writer, now);
             }
             self.knowledge.keep_settled(at, now);
         }
     }
 
-    /// What a server lacks of what another one is known to have had. `None`: nothing that is known. Nodes of a cluster
-    /// have the same or are not ready.
+    /// What a server lacks of what another one is known to have had, or of what it had itself. `None`: nothing that is
+    /// known. Nodes of a cluster have the same or are not ready, unless it was begun anew.
     fn lacks(&self, at: usize, other: usize) -> Option<String> {
         let has = self.knowledge.position(at);
-        if self.servers[at].is_node() || *has == Position::Unknown {
+        if *has == Position::Unknown {
             return None;
         }
-        let had = self.knowledge.had(other).into_iter().find(|had| !has.covers(had))?;
-        Some(format!("it has {has}, and the writer before it had {had}"))
+        let had = match self.knowledge.lost_past(at, other) {
+            Some(past) => past,
+            None if at == other => return None,
+            None if self.servers[at].is_node()
+                && !self.knowledge.was_begun_anew_since(at, other) =>
+            {
+                return None;
+            }
+            None => self.knowledge.had(other).into_iter().find(|had| !has.covers(had))?,
+        };
+        Some(match at == other {
+            true => format!("it has {has}, and had {had} before"),
+            false => format!("it has {has}, and the writer before it had {had}"),
+        })
     }
 
     /// What a server lacks of what the writer, or the last one, had.
     fn lack(&self, at: usize) -> Option<String> {
-        self.writer.filter(|before| *before != at).and_then(|before| self.lacks(at, before))
+        self.writer.and_then(|before| self.lacks(at, before))
     }
 
     /// What keeps a server from being the writer.
@@ -473,8 +581,9 @@ impl Cluster {
     fn candidate(&self) -> Result<usize, String> {
         let is_waited_for =
             |it: &&Server| !it.is_known && it.health.is_usable() && it.member.group == Group::Auto;
-        if self.writer.is_none() && self.servers.iter().any(|server| is_waited_for(&server)) {
-            // The first answer is not the whole picture.
+        let knows_writer = self.writer.is_some_and(|at| !is_waited_for(&&self.servers[at]));
+        if !knows_writer && self.servers.iter().any(|server| is_waited_for(&server)) {
+            // The first answer is not the whole picture; nor is another one's, where there was a writer before.
             return Err("not all servers have been asked for their roles".to_owned());
         }
         let can: Vec<usize> =
@@ -541,7 +650,15 @@ impl Cluster {
                 };
             }
         }
-        Layout { writer, lost: self.lost.clone(), places }
+        let lacks = writer.as_ref().ok().and_then(|writer| self.lacks_of_gone(*writer));
+        Layout { writer, lost: self.lost.clone(), lacks, places }
+    }
+
+    /// What the writer lacks of what a server had that is gone, and what nothing has been decided of.
+    fn lacks_of_gone(&self, writer: usize) -> Option<String> {
+        let others = (0..self.servers.len()).filter(|at| *at != writer);
+        let mut open = others.filter(|at| self.knowledge.is_unsettled(*at));
+        open.find_map(|at| self.lacks(writer, at))
     }
 
     /// All that are written to: the writer, and other nodes of its cluster that are as able.
@@ -586,20 +703,23 @@ impl Cluster {
 
     fn place(&self, at: usize, writers: &[usize], now: Instant) -> ServerPlace {
         let server = &self.servers[at];
-        let position = server.role.as_ref().map(|role| &role.position);
-        let lag = match position.zip(self.writer) {
-            Some((position, writer)) => self.knowledge.took(writer).lag(position, now),
+        let lag = match self.writer.filter(|_| server.role.is_some()) {
+            Some(writer) => self.knowledge.lag(at, writer, now),
             None => Lag::Unknown,
         };
         let lag = match lag {
             Lag::Unknown => None,
             Lag::Behind { by, .. } => Some(by),
         };
+        let went_back = server.went_back.clone().or_else(|| self.knowledge.went_back(at));
         let kept_back = writers.is_empty() && self.is_kept_back(at);
         let holds: Vec<_> =
             (0..self.servers.len()).map(|taker| self.knowledge.holds(at, taker)).collect();
-        let is_able =
-            server.role.as_ref().is_some_and(|role| !matches!(role.node, Node::NotReady(_)));
+        let is_able = match &server.role {
+            Some(role) => !matches!(role.node, Node::NotReady(_)),
+            // What it is for is told by hand: checks need not ask it.
+            None => server.member.group != Group::Auto,
+        };
         let answers = server.health.is_usable() && is_able;
         let gap = if kept_back { self.gap(at) } else { None };
         let is_spared = server.flow.is_slow(now);
@@ -614,6 +734,7 @@ impl Cluster {
             answers,
             holds: holds.clone(),
             gap: gap.clone(),
+            went_back: went_back.clone(),
             lag,
             share,
             growth,
@@ -655,7 +776,7 @@ impl Cluster {
             (None, Group::Readers) => Ok(()),
             (Some(Role { node: Node::NotReady(why), .. }), _) => Err(why.clone()),
             (Some(Role { node: Node::None, read_only: false, .. }), Group::Auto) => {
-                Err("it can be written to, and is not the writer".to_owned())
+                Err(SECOND_WRITER.to_owned())
             }
             _ => Ok(()),
         }
@@ -663,6 +784,13 @@ impl Cluster {
 
     /// Whether a server is not too far behind; or how far it is.
     fn is_fresh(&self, at: usize, lag: Option<Duration>) -> Result<(), String> {
+        if self.writer.is_some_and(|writer| self.knowledge.is_doubted(at, writer)) {
+            return Err(
+                "it may have numbers from before the writer went back: set it up anew, and \
+                        ENABLE it"
+                    .to_owned(),
+            );
+        }
         if let Some(max) = self.servers[at].member.lag_max.or(self.bounds.lag_max) {
             match lag {
                 Some(lag) if lag <= max => {}
@@ -684,6 +812,7 @@ impl Server {
             role: None,
             replaced: false,
             confirmed: false,
+            went_back: None,
             is_known: false,
             flow: FlowSeen::default(),
         }

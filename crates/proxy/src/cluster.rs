@@ -8,7 +8,9 @@ pub(crate) mod dial;
 pub(crate) mod facts;
 pub(crate) mod followed;
 pub(crate) mod members;
+pub(crate) mod memory;
 pub(crate) mod names;
+pub(crate) mod pasts;
 pub(crate) mod post;
 pub(crate) mod queue_length;
 pub(crate) mod reports;
@@ -133,15 +135,18 @@ impl Cluster {
             });
             self.post.to_all(|| News::SlotFree(server.id));
         }
-        for server in self.servers.iter().filter(|server| !named.contains(&server.id)) {
+        let gone: Vec<_> =
+            self.servers.iter().filter(|server| !named.contains(&server.id)).cloned().collect();
+        // All of them are known to be gone before a cluster decides which server takes a place.
+        for server in &gone {
             tracing::info!(
                 server = server.name,
                 address = %server.address,
                 "the server is not named any more: its clients leave it"
             );
             server.retire(true);
-            self.of(server.id).retire(server.id);
         }
+        gone.iter().for_each(|server| self.of(server.id).retire(server.id));
     }
 
     /// The cluster of this name, if there is one or was.

@@ -5,6 +5,7 @@ mod hardening;
 pub mod logs;
 mod ready;
 mod recovery;
+mod remembered;
 mod signals;
 mod supervised;
 mod watched;
@@ -163,9 +164,7 @@ pub fn run(
     let shared = Shared::new(live, sites, users, tls, descriptors, records, mailboxes);
     let shared = Arc::new(shared.of_generation(generation));
     let workers = start_workers(&shared, mails)?;
-    if let Some(predecessor) = before.predecessor() {
-        predecessor.await_go()?;
-    }
+    go_on(&shared, before.predecessor())?;
     shared.follow();
     accept(&shared, listeners);
     let (tell_doors, new_doors) = mpsc::unbounded_channel();
@@ -248,6 +247,18 @@ fn start_workers(
         tasks::thread(thread::Builder::new().name(name), work).map_err(RunError::Worker)
     };
     mails.into_iter().enumerate().map(start).collect()
+}
+
+/// Goes on from what is known of servers, when the Flifo before has given the word to accept clients, if there is one.
+fn go_on(shared: &Arc<Shared>, before: Option<&Predecessor>) -> Result<(), RunError> {
+    match before {
+        Some(predecessor) => {
+            let known = predecessor.await_go()?;
+            known.unwrap_or_default().recall(&shared.cluster);
+        }
+        None => remembered::recall(shared),
+    }
+    remembered::keep(shared).map_err(RunError::Worker)
 }
 
 /// Accepts clients. The first worker does it for all: they are told by mail.

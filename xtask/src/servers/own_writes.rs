@@ -32,6 +32,9 @@ pub(crate) struct Extent {
     /// The order of faults, and where they strike, by chance.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Each line is read back on a new connection, and found by `routing.reads_by = "user"`.
+    #[arg(long)]
+    anew: bool,
 }
 
 /// What all clients count.
@@ -58,7 +61,9 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         Kind::Replication => Cluster::replicated(2),
         Kind::Galera => Cluster::clustered(3).context("there is no Galera on this machine")?,
     };
-    let mut site = Site::start(cluster, flifo, &format!("{CHECKS}[routing]\nmode = \"split\"\n"))?;
+    let by = if extent.anew { "user" } else { "connection" };
+    let routing = format!("[routing]\nmode = \"split\"\nreads_by = \"{by}\"\n");
+    let mut site = Site::start(cluster, flifo, &format!("{CHECKS}{routing}"))?;
     site.client()?.query(
         "CREATE TABLE ledger (id BIGINT AUTO_INCREMENT PRIMARY KEY, client INT, n BIGINT, \
          KEY (client, n))",
@@ -68,7 +73,7 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     let (struck, ledgers) = thread::scope(|scope| {
         let (port, counts, is_over) = (site.flifo.port(), &counts, &is_over);
         let threads: Vec<_> = (0..extent.clients)
-            .map(|number| scope.spawn(move || work(number, port, counts, is_over)))
+            .map(|number| scope.spawn(move || work((number, extent.anew), port, counts, is_over)))
             .collect();
         let over = Over(is_over);
         let struck = strike(extent, &mut site, counts, interrupt);
@@ -94,7 +99,12 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
 }
 
 /// Writes a line, and reads it.
-fn work(number: u32, port: u16, counts: &Counts, is_over: &AtomicBool) -> Result<Ledger> {
+fn work(
+    (number, anew): (u32, bool),
+    port: u16,
+    counts: &Counts,
+    is_over: &AtomicBool,
+) -> Result<Ledger> {
     let (mut client, mut ledger) = (client(port)?, Ledger::default());
     for n in 1_u64.. {
         if is_over.load(Relaxed) {
@@ -126,6 +136,9 @@ fn work(number: u32, port: u16, counts: &Counts, is_over: &AtomicBool) -> Result
                 client = again(port, is_over)?;
                 continue;
             }
+        }
+        if anew {
+            client = again(port, is_over)?;
         }
         let text = format!("SELECT COUNT(*) FROM ledger WHERE client = {number} AND n = {n}");
         match client.query(&text) {

@@ -11,10 +11,13 @@ use std::collections::VecDeque;
 use std::fmt::{self, Display, Formatter};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use self::executed::Executed;
 
 /// A place in what is replicated.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Position {
     #[default]
     Unknown,
@@ -61,6 +64,15 @@ impl Position {
         Executed::read(text).map_or(Self::Unknown, Self::Executed)
     }
 
+    /// What a client names, of either make. What cannot be read is unknown.
+    pub fn named(text: &[u8]) -> Self {
+        match std::str::from_utf8(text) {
+            Ok(text) if text.contains(':') => Self::from_executed(text),
+            Ok(text) if !text.trim().is_empty() => Self::from_gtids(text),
+            _ => Self::Unknown,
+        }
+    }
+
     /// The place that has all that either has.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -85,6 +97,77 @@ impl Position {
             _ => false,
         }
     }
+
+    /// Whether a server that is here has this transaction, and all that came before it in its domain.
+    pub fn has(&self, gtid: Gtid) -> bool {
+        matches!(self, Self::Gtid(own) if gtid.is_in(own))
+    }
+}
+
+impl Position {
+    /// Whether a server that is here now and was there before has gone back: it was restored from older data, or counts
+    /// from the beginning again. What one server has never becomes less otherwise.
+    pub fn is_back_from(&self, before: &Self) -> bool {
+        match (self, before) {
+            (Self::Gtid(own), Self::Gtid(before)) => {
+                let is_less = |gtid: &Gtid| {
+                    let same = own.iter().find(|it| gtid.is_of(it));
+                    same.is_some_and(|it| it.sequence < gtid.sequence)
+                        || last(own, gtid.domain).is_some_and(|newest| newest < gtid.sequence)
+                };
+                // An operator may delete a domain from a binary log, but not the last one.
+                let has_one = before.iter().any(|gtid| last(own, gtid.domain).is_some());
+                before.iter().any(is_less) || !before.is_empty() && !has_one
+            }
+            (Self::Commit { .. }, Self::Commit { .. }) | (Self::Executed(_), Self::Executed(_)) => {
+                !self.covers(before)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl From<Position> for String {
+    /// The whole position, for another process.
+    fn from(position: Position) -> Self {
+        match position {
+            Position::Unknown => Self::new(),
+            Position::Gtid(all) => {
+                let all: Vec<_> = all.iter().map(Gtid::to_string).collect();
+                format!("gtids {}", all.join(","))
+            }
+            Position::Commit { cluster, number } => format!("commit {cluster:032x} {number}"),
+            Position::Executed(executed) => format!("executed {executed}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Position {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let (kind, rest) = text.split_once(' ').unwrap_or((&text, ""));
+        let position = match kind {
+            "" => return Ok(Self::Unknown),
+            "gtids" => Self::from_gtids(rest),
+            "executed" => Self::from_executed(rest),
+            "commit" => rest.split_once(' ').map_or(Self::Unknown, |(cluster, number)| {
+                let cluster = u128::from_str_radix(cluster, 16).ok();
+                let commit = cluster.zip(number.parse().ok());
+                commit.map_or(Self::Unknown, |(cluster, number)| Self::Commit { cluster, number })
+            }),
+            _ => Self::Unknown,
+        };
+        match position {
+            Self::Unknown => Err("it is no position"),
+            position => Ok(position),
+        }
+    }
+}
+
+/// The last number of a domain.
+fn last(all: &[Gtid], domain: u32) -> Option<u64> {
+    all.iter().filter(|it| it.domain == domain).map(|it| it.sequence).max()
 }
 
 /// Positions may be too long to read; errors and logs show so many characters.
@@ -126,7 +209,7 @@ impl Gtid {
 
     /// Adds it to those that a server has.
     fn put(self, all: &mut Vec<Self>) {
-        match all.iter_mut().find(|it| (it.domain, it.server) == (self.domain, self.server)) {
+        match all.iter_mut().find(|it| self.is_of(it)) {
             Some(known) => known.sequence = known.sequence.max(self.sequence),
             None => all.push(self),
         }
@@ -134,8 +217,17 @@ impl Gtid {
 
     /// Whether a server has it that has these.
     fn is_in(&self, all: &[Self]) -> bool {
-        let is_same = |it: &Self| (it.domain, it.server) == (self.domain, self.server);
-        all.iter().any(|it| is_same(it) && it.sequence >= self.sequence)
+        all.iter().any(|it| self.is_of(it) && it.sequence >= self.sequence)
+    }
+
+    /// Whether both are of one domain.
+    pub const fn is_of_domain(self, other: Self) -> bool {
+        self.domain == other.domain
+    }
+
+    /// Whether both are of one domain and one server.
+    const fn is_of(&self, other: &Self) -> bool {
+        self.domain == other.domain && self.server == other.server
     }
 }
 
@@ -147,11 +239,7 @@ impl Display for Gtid {
 
 /// The newest of each domain: a server that has it has all that came before it.
 fn latest(all: &[Gtid]) -> impl Iterator<Item = &Gtid> {
-    let newest = move |domain: u32| {
-        let same = all.iter().filter(move |it| it.domain == domain);
-        same.map(|it| it.sequence).max()
-    };
-    all.iter().filter(move |gtid| newest(gtid.domain) == Some(gtid.sequence))
+    all.iter().filter(move |gtid| last(all, gtid.domain) == Some(gtid.sequence))
 }
 
 /// Where a server that takes writes has been, and when.
@@ -263,6 +351,55 @@ mod tests {
             ("0-1-42,7-1-1".into(), "nothing".into())
         );
         assert!(at(&many[1..].join(",")).to_string().chars().count() <= SHOWN_MAX + 1);
+    }
+
+    #[test]
+    fn a_server_that_has_less_than_before_has_gone_back() {
+        let gtids = Position::from_gtids;
+        for (now, before, is_back) in [
+            ("0-1-10", "0-1-10", false),
+            ("0-1-11", "0-1-10", false),
+            ("0-1-9", "0-1-10", true),
+            ("", "0-1-10", true),
+            ("0-1-1", "", false),
+            // It was promoted, or follows another one, and tells its last transaction alone.
+            ("0-2-11", "0-1-10", false),
+            ("0-2-9", "0-1-10", true),
+            ("0-1-9,0-2-12", "0-1-10,0-2-11", true),
+            ("0-1-10", "0-1-10,7-1-3", false),
+            ("0-1-9", "0-1-10,7-1-3", true),
+        ] {
+            assert_eq!(gtids(now).is_back_from(&gtids(before)), is_back, "{now} after {before}");
+        }
+        let commit = |cluster, number| Position::Commit { cluster, number };
+        assert!(
+            commit(1, 6).is_back_from(&commit(1, 7)) && commit(2, 9).is_back_from(&commit(1, 7))
+        );
+        assert!(!commit(1, 7).is_back_from(&commit(1, 7)));
+        assert!(!Position::Unknown.is_back_from(&commit(1, 7)));
+        let set = |last: u64| {
+            Position::from_executed(&format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-{last}"))
+        };
+        assert!(set(4).is_back_from(&set(5)) && !set(5).is_back_from(&set(5)));
+    }
+
+    #[test]
+    fn a_position_is_written_down_as_a_whole() {
+        let many: Vec<_> = (0..GTIDS_MAX).map(|server| format!("0-{server}-1")).collect();
+        for position in [
+            Position::Unknown,
+            Position::from_gtids(""),
+            Position::from_gtids(&many.join(",")),
+            Position::Commit { cluster: u128::MAX, number: u64::MAX },
+            Position::from_executed(""),
+            Position::from_executed("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7:blue:1-3"),
+        ] {
+            let text = serde_json::to_string(&position).unwrap();
+            assert_eq!(serde_json::from_str::<Position>(&text).unwrap(), position, "{text}");
+        }
+        for text in ["gtids x", "commit 1", "commit x 1", "executed x", "else"] {
+            assert!(Position::try_from(text.to_owned()).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ fn role(read_only: bool, at: u64) -> Role {
     Role {
         read_only,
         position: Position::from_gtids(&format!("0-1-{at}")),
+        has_backlog: false,
         node: Node::None,
         view: None,
         flow: Flow::default(),
@@ -24,6 +25,7 @@ fn node(at: u64) -> Role {
     Role {
         read_only: false,
         position: Position::Commit { cluster: 1, number: at },
+        has_backlog: false,
         node: Node::Ready,
         view: Some(1),
         flow: Flow::default(),
@@ -213,6 +215,72 @@ fn what_a_server_took_that_is_down_is_what_the_next_writer_has() {
     assert!(matches!(holds(&scene, 1, 0), Holds::Until(moment) if moment > down));
 }
 
+/// A primary that its group has expelled answers, and never says again where it is.
+#[test]
+fn what_a_writer_took_that_cannot_work_any_more_is_what_the_next_one_has() {
+    let expelled = || Role {
+        node: Node::NotReady("its state in the group is ERROR".to_owned()),
+        position: Position::Unknown,
+        ..role(true, 0)
+    };
+    let holds = |scene: &Scene, at: usize| scene.cluster.layout(scene.now).places[at].holds[0];
+    let is_all = |scene: &Scene, at: usize, down: Instant| matches!(holds(scene, at), Holds::Until(moment) if moment >= down);
+    let mut scene = Scene::usual();
+    scene.hear(0, expelled());
+    let gone = scene.now;
+    assert!(scene.writer().is_err() && !is_all(&scene, 1, gone));
+    // The next one has not applied all that it was sent.
+    scene.hear(1, Role { has_backlog: true, ..role(false, 10) });
+    assert_eq!((scene.writer(), is_all(&scene, 1, gone)), (Ok(1), false));
+    scene.hear(1, role(false, 11));
+    assert!(is_all(&scene, 1, gone));
+    // What was under way there is noted later.
+    scene.hear(0, expelled());
+    assert!(is_all(&scene, 1, scene.now));
+    assert!(!is_all(&scene, 2, gone), "it has not followed yet");
+    scene.hear(1, role(false, 11)).hear(2, role(true, 11));
+    assert!(is_all(&scene, 2, gone));
+    assert!(scene.cluster.confirm(1, scene.now).is_err_and(|why| why == "it is the writer"));
+}
+
+#[test]
+fn what_a_server_took_that_tells_no_place_any_more_is_not_waited_for() {
+    let mut scene = Scene::usual();
+    scene.hear(0, role(true, 11)).hear(1, role(false, 10));
+    let holds = |scene: &Scene| scene.cluster.layout(scene.now).places[1].holds[0];
+    assert!(matches!(holds(&scene), Holds::Until(_)));
+    scene.hear(0, Role { position: Position::Unknown, ..role(true, 0) });
+    assert_eq!(holds(&scene), Holds::Untold);
+}
+
+/// It has a transaction that the writer will never have: a script's, say.
+#[test]
+fn an_operator_decides_that_the_writer_has_what_matters() {
+    let mut scene = Scene::usual();
+    scene.hear(0, role(true, 10)).hear(1, role(false, 10));
+    scene.hear(0, role(true, 11));
+    let noted = scene.now;
+    let lacks = |scene: &Scene| scene.cluster.layout(scene.now).lacks;
+    let is_held = |scene: &Scene| {
+        let holds = scene.cluster.layout(scene.now).places[1].holds[0];
+        matches!(holds, Holds::Until(moment) if moment >= noted)
+    };
+    assert_eq!((scene.writer(), is_held(&scene), lacks(&scene)), (Ok(1), false, None));
+    let mut confirmed = Scene { cluster: scene.cluster.clone(), now: scene.now };
+    confirmed.cluster.confirm(1, scene.now).unwrap();
+    assert!(is_held(&confirmed));
+    assert!(confirmed.cluster.confirm(1, scene.now).is_err(), "there is nothing else");
+    // It is gone, and had it for long enough that a client may have been told.
+    for _ in 0..15 {
+        scene.hear(0, role(true, 11)).hear(1, role(false, 10));
+    }
+    scene.fail(0);
+    let gap = "it has 0-1-10, and the writer before it had 0-1-11";
+    assert_eq!((lacks(&scene).as_deref(), is_held(&scene)), (Some(gap), false));
+    scene.cluster.confirm(1, scene.now).unwrap();
+    assert_eq!((lacks(&scene), is_held(&scene)), (None, true));
+}
+
 #[test]
 fn what_a_writer_has_had_for_a_second_counts_as_acknowledged() {
     for (age, is_used) in [(5, true), (15, false)] {
@@ -357,8 +425,12 @@ fn groups_by_hand_need_no_answers() {
     }
     assert_eq!((scene.writer(), scene.readers()), (Ok(1), vec![0]));
     assert_eq!(scene.roles()[2], "backup");
+    let answers = |scene: &Scene| -> Vec<_> {
+        scene.cluster.layout(scene.now).places.iter().map(|place| place.answers).collect()
+    };
+    assert_eq!(answers(&scene), [true; 3], "rules may name them");
     scene.fail(0);
-    assert_eq!(scene.readers(), [2]);
+    assert_eq!((scene.readers(), answers(&scene)), (vec![2], vec![false, true, true]));
     scene.fail(1);
     assert!(scene.writer().is_err(), "a reader is no writer");
 }
@@ -459,6 +531,184 @@ fn drained_servers_are_for_nothing() {
     assert_eq!(scene.roles()[1], "not used: drain: by an order");
     scene.cluster.order(1, HealthOrder::None, "by an order", scene.now);
     assert_eq!(scene.readers(), [1, 2]);
+}
+
+#[test]
+fn a_writer_that_has_less_than_before_waits_for_an_operator() {
+    let mut scene = Scene::usual();
+    for _ in 0..15 {
+        scene.hear(0, role(false, 100)).hear(1, role(true, 100)).hear(2, role(true, 100));
+    }
+    scene.cluster.acknowledge(0, Position::from_gtids("0-1-104"));
+    let restored = |mut scene: Scene| {
+        // It was restored from older data, and nothing else has changed.
+        scene.fail(0);
+        for _ in 0..3 {
+            scene.hear(0, role(false, 41));
+        }
+        scene
+    };
+    let gap = "it has 0-1-41, and had 0-1-104 before";
+    let own = |scene: &Scene, at: usize| scene.cluster.layout(scene.now).places[at].holds[0];
+    let before = Scene { cluster: scene.cluster.clone(), now: scene.now };
+    let mut scene = restored(scene);
+    let place = scene.cluster.layout(scene.now).places[0].clone();
+    assert_eq!((place.gap.as_deref(), place.went_back.as_deref()), (Some(gap), Some(gap)));
+    assert!(scene.writer().is_err_and(|why| why.contains("CONFIRM WRITER")));
+    assert_eq!(own(&scene, 0), Holds::Nothing, "not even there");
+
+    // What is written under the old numbers is not what the readers have.
+    let mut confirmed = Scene { cluster: scene.cluster.clone(), now: scene.now };
+    confirmed.cluster.confirm(0, scene.now).unwrap();
+    assert_eq!((confirmed.writer(), own(&confirmed, 0)), (Ok(0), Holds::All));
+    assert_eq!(confirmed.cluster.layout(scene.now).lost.as_deref(), Some(gap));
+    confirmed.hear(0, role(false, 42)).hear(1, role(true, 104)).hear(0, role(false, 43));
+    assert_eq!((own(&confirmed, 1), confirmed.readers()), (Holds::Nothing, vec![]));
+    assert!(confirmed.roles()[1].contains("from before the writer went back"));
+    // One is set up anew, from less than that; the operator vouches for the other one.
+    confirmed.hear(1, role(true, 30)).hear(1, role(true, 43));
+    confirmed.cluster.order(2, HealthOrder::None, "by an order", confirmed.now);
+    confirmed.hear(2, role(true, 43)).hear(0, role(false, 43));
+    assert_eq!(confirmed.readers(), [1, 2]);
+    assert!(matches!(own(&confirmed, 1), Holds::Until(_)));
+
+    // A script writes there, and gives the same numbers.
+    scene.hear(0, role(false, 104));
+    assert!(scene.writer().is_err(), "{:?}", scene.roles());
+    // It gets what it lacks, and was not written to meanwhile.
+    let mut scene = before;
+    scene.fail(0);
+    for at in [41, 41, 41, 104] {
+        scene.hear(0, role(true, at));
+    }
+    scene.hear(0, role(false, 104));
+    assert_eq!((scene.writer(), own(&scene, 0)), (Ok(0), Holds::All));
+}
+
+#[test]
+fn of_a_writer_that_went_back_another_one_takes_over() {
+    let mut scene = Scene::usual();
+    for _ in 0..15 {
+        scene.hear(0, role(false, 100)).hear(1, role(true, 100)).hear(2, role(true, 100));
+    }
+    // RESET MASTER.
+    scene.hear(0, Role { position: Position::from_gtids(""), ..role(false, 0) });
+    assert!(scene.writer().is_err());
+    let until = scene.now;
+    scene.hear(1, role(false, 100));
+    assert_eq!(scene.writer(), Ok(1), "it has all that was acknowledged");
+    scene.hear(1, role(false, 101));
+    let holds = scene.cluster.layout(scene.now).places[1].holds[0];
+    assert!(matches!(holds, Holds::Until(moment) if moment >= until), "{holds:?}");
+}
+
+#[test]
+fn a_cluster_that_was_begun_anew_with_less_waits_for_an_operator() {
+    let mut scene = Scene::of(&[AUTO; 3]);
+    for _ in 0..15 {
+        scene.hear(0, node(50)).hear(1, node(50)).hear(2, node(50));
+    }
+    for at in 0..3 {
+        scene.fail(at);
+    }
+    // The writer does not come back, and the others never had what it took last, or have older data.
+    let anew = |at| Role { view: Some(0), ..node(at) };
+    for (number, is_used) in [(50, true), (49, false)] {
+        let mut scene = Scene { cluster: scene.cluster.clone(), now: scene.now };
+        for _ in 0..3 {
+            scene.hear(1, anew(number));
+        }
+        assert_eq!(scene.writer().is_ok(), is_used, "{number}: {:?}", scene.roles());
+        if !is_used {
+            scene.cluster.confirm(1, scene.now).unwrap();
+            assert_eq!(scene.writer(), Ok(1));
+        }
+    }
+}
+
+/// The same in another process, which has heard nothing yet.
+fn handed_over(scene: &Scene) -> Scene {
+    let count = scene.cluster.layout(scene.now).places.len();
+    let mut next = Scene::of(&vec![AUTO; count]);
+    next.now = scene.now;
+    let text = serde_json::to_string(&scene.cluster.memory()).unwrap();
+    let places: Vec<_> = (0..count).map(Some).collect();
+    next.cluster.remember(serde_json::from_str(&text).unwrap(), &places, next.now);
+    next
+}
+
+#[test]
+fn a_gap_goes_over_to_another_process_and_so_does_its_confirmation() {
+    let mut scene = Scene::usual();
+    scene.cluster.acknowledge(0, Position::from_gtids("0-1-12"));
+    scene.fail(0).hear(1, role(false, 11));
+    let mut next = handed_over(&scene);
+    next.hear(1, role(false, 11)).hear(2, role(true, 11));
+    assert!(next.writer().is_err_and(|why| why.contains("not all")), "{:?}", next.writer());
+    let taken = |scene: &Scene| scene.cluster.layout(scene.now).places[1].holds[0];
+    assert_eq!(taken(&next), Holds::Nothing, "what clients wrote there is not here");
+    next.fail(0);
+    let gap = "it has 0-1-11, and the writer before it had 0-1-12";
+    assert_eq!(next.cluster.layout(next.now).places[1].gap.as_deref(), Some(gap));
+    next.cluster.confirm(1, next.now).unwrap();
+    assert_eq!(next.writer(), Ok(1));
+    let mut last = handed_over(&next);
+    last.hear(1, role(false, 11)).hear(2, role(true, 11)).fail(0);
+    assert_eq!(last.writer(), Ok(1), "{:?}", last.roles());
+    assert_ne!(taken(&last), Holds::Nothing, "that was decided");
+    // The old writer is back, and thinks that it is the writer still.
+    (0..3).for_each(|_| last = handed_over(last.hear(0, role(false, 12)).hear(1, role(false, 11))));
+    last.hear(0, role(false, 12)).hear(2, role(true, 11)).hear(1, role(false, 11));
+    assert_eq!(last.writer(), Ok(1), "{:?}", last.roles());
+}
+
+#[test]
+fn two_that_can_be_written_to_are_told_apart_in_another_process() {
+    let mut scene = Scene::usual();
+    scene.hear(1, role(false, 10));
+    assert_eq!(scene.writer(), Ok(0));
+    let mut next = handed_over(&scene);
+    next.hear(1, role(false, 10)).hear(0, role(false, 10)).hear(2, role(true, 10));
+    assert_eq!(next.writer(), Ok(0), "{:?}", next.roles());
+    // It is down, and the other one takes its place without its being seen there.
+    let mut next = handed_over(&scene);
+    next.hear(1, role(false, 10)).hear(2, role(true, 10)).fail(0);
+    assert_eq!(next.writer(), Ok(1));
+    next.hear(0, role(false, 10)).hear(0, role(false, 10)).hear(0, role(false, 10)).fail(1);
+    assert!(next.writer().is_err(), "it was replaced: {:?}", next.roles());
+}
+
+#[test]
+fn a_server_is_compared_with_its_past_in_another_process() {
+    let mut scene = Scene::usual();
+    scene.cluster.acknowledge(0, Position::from_gtids("0-1-12"));
+    let mut next = handed_over(&scene);
+    next.hear(0, role(false, 9)).hear(1, role(true, 12)).hear(2, role(true, 12));
+    let gap = "it has 0-1-9, and had 0-1-12 before";
+    let went_back = |scene: &Scene| scene.cluster.layout(scene.now).places[0].went_back.clone();
+    assert_eq!((next.writer().is_err(), went_back(&next).as_deref()), (true, Some(gap)));
+    let mut last = handed_over(&next);
+    last.hear(0, role(false, 9)).hear(1, role(true, 12)).hear(2, role(true, 12));
+    assert_eq!((last.writer().is_err(), went_back(&last).as_deref()), (true, Some(gap)));
+    last.cluster.confirm(0, last.now).unwrap();
+    last.hear(0, role(false, 10));
+    assert_eq!((last.writer(), last.readers()), (Ok(0), vec![]), "they have the old numbers");
+    let mut last = handed_over(&last);
+    last.hear(0, role(false, 11)).hear(1, role(true, 12)).hear(2, role(true, 12));
+    assert_eq!((last.writer(), last.readers()), (Ok(0), vec![]), "{:?}", last.roles());
+    // It was heard before the other process had told.
+    let mut late = Scene::of(&[AUTO; 3]);
+    late.hear(0, role(false, 9)).hear(1, role(true, 12)).hear(2, role(true, 12));
+    assert_eq!(late.writer(), Ok(0));
+    let places: Vec<_> = (0..3).map(Some).collect();
+    let begun = late.now;
+    late.cluster.remember(scene.cluster.memory(), &places, late.now);
+    late.cluster.hear(0, role(false, 9), begun, late.now);
+    assert_eq!(late.writer(), Ok(0), "that may be older");
+    late.hear(0, role(false, 9));
+    assert!(late.writer().is_err());
+    // Servers are others.
+    late.cluster.remember(scene.cluster.memory(), &[None, Some(7), Some(0)], late.now);
 }
 
 /// Servers come, go and say what they like. At most one is the writer; it has said since it came up that it takes

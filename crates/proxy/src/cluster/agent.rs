@@ -10,13 +10,15 @@ use engine::checks::agent::{self, LINE_MAX, Report};
 use crate::cluster::members::Members;
 use crate::cluster::servers::Server;
 
-/// Asks, and does not wait for longer than `checks.timeout`.
-pub(crate) async fn ask(limit: Duration, members: &Members, server: &Server) {
+/// Asks, and does not wait for longer than `checks.timeout`. Tells whether it has said anything.
+pub(crate) async fn ask(limit: Duration, members: &Members, server: &Server) -> bool {
     let said = match tokio::time::timeout(limit, listen(server)).await {
         Ok(said) => said,
         Err(_) => Err(format!("no line within {limit:?} (checks.timeout)")),
     };
+    let is_heard = said.is_ok();
     members.hear(server.id, said);
+    is_heard
 }
 
 async fn listen(server: &Server) -> Result<Report, String> {

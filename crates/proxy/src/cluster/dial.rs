@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use backend::dial::Probes;
 use backend::login::{BackendTls, Credential, Greeted, LoggedIn, LoginError, Request};
 use backend::tls::Mode;
 use backend::{Address, Stream};
@@ -179,9 +180,13 @@ impl Dialer {
         server: &Server,
         client: Option<SocketAddr>,
     ) -> Result<Greeted, NoBackend> {
-        let limit = self.live.get().limits.connect;
+        let limits = &self.live.get().limits;
+        let (limit, probes) = (limits.connect, Probes::within(limits.server_silence));
         let connect = async {
+            server.facts.dials.want();
             let stream = server.place.dial().await.map_err(not_dialled)?;
+            server.facts.dials.take();
+            probes.set(stream.as_fd()).map_err(NoBackend::Unreachable)?;
             if !self.descriptors.admit_backend(stream.descriptor()) {
                 return Err(NoBackend::NoDescriptor);
             }

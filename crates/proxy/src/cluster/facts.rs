@@ -9,8 +9,9 @@ use backend::Address;
 use engine::account::name::Brand;
 use engine::rights::Ledger;
 use wire::Capabilities;
-use wire::handshake::Greeting;
+use wire::handshake::{Greeting, version_numbers};
 
+use crate::cluster::post::Machine;
 use crate::cluster::reports::SessionReports;
 
 /// What Flifo has learnt of the server.
@@ -32,8 +33,36 @@ pub(crate) struct ServerFacts {
     pub(crate) reports: SessionReports,
     standing: AtomicU8,
     evidence: Mutex<Evidence>,
+    pub(crate) dials: Dials,
     /// What the watch of its tables of rights has seen.
     pub(crate) rights: Ledger,
+}
+
+/// How often a connection was wanted, and how often its machine has taken it, whatever the server did then.
+#[derive(Debug, Default)]
+pub(crate) struct Dials {
+    wanted: AtomicU64,
+    taken: AtomicU64,
+}
+
+impl Dials {
+    pub(crate) fn want(&self) {
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn take(&self) {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> (u64, u64) {
+        (self.wanted.load(Ordering::Relaxed), self.taken.load(Ordering::Relaxed))
+    }
+
+    /// What became of those that were wanted since.
+    pub(crate) fn machine_since(&self, (wanted, taken): (u64, u64)) -> Machine {
+        let (wanted_now, taken_now) = self.get();
+        if wanted_now > wanted && taken_now == taken { Machine::Gone } else { Machine::Answers }
+    }
 }
 
 impl Default for ServerFacts {
@@ -50,6 +79,7 @@ impl Default for ServerFacts {
             reports: SessionReports::default(),
             standing: AtomicU8::default(),
             evidence: Mutex::default(),
+            dials: Dials::default(),
             rights: Ledger::default(),
         }
     }
@@ -102,6 +132,17 @@ pub(crate) enum Standing {
     Maintenance,
 }
 
+/// What becomes of the statements that a server would have taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takers {
+    /// There is no other server.
+    None,
+    /// Other servers are read from.
+    Read,
+    /// They wait until there is another writer.
+    Wait,
+}
+
 impl Standing {
     const ALL: [Self; 4] = [Self::Up, Self::Paused, Self::Drain, Self::Maintenance];
 
@@ -114,13 +155,24 @@ impl Standing {
         }
     }
 
-    pub(crate) const fn means(self) -> &'static str {
-        match self {
-            Self::Up => "statements start",
-            Self::Paused => "new statements wait",
-            Self::Drain => "new statements wait, and idle backend connections are closed",
-            Self::Maintenance => {
+    /// What becomes of new statements, where others may take what this server would, or where there is none.
+    pub(crate) const fn means(self, takers: Takers) -> &'static str {
+        match (self, takers) {
+            (Self::Up, _) => "statements start",
+            (Self::Paused, _) => "new statements wait",
+            (Self::Drain, Takers::None) => {
+                "new statements wait, and idle backend connections are closed"
+            }
+            (Self::Maintenance, Takers::None) => {
                 "new statements are refused, and idle backend connections are closed"
+            }
+            (Self::Drain | Self::Maintenance, Takers::Read) => {
+                "new reads go to other servers; clients that keep their connections, or are in a transaction, \
+                 go on; other connections are closed as they become free"
+            }
+            (Self::Drain | Self::Maintenance, Takers::Wait) => {
+                "new statements wait for another writer; clients that keep their connections, or are in a \
+                 transaction, go on; other connections are closed as they become free"
             }
         }
     }
@@ -159,6 +211,12 @@ impl ServerFacts {
     /// Whether it has said that it is MySQL.
     pub(crate) fn is_mysql(&self) -> bool {
         self.brand.load(Ordering::Relaxed) == MYSQL
+    }
+
+    /// Whether it answers `COM_PROCESS_KILL`: a MySQL 9.7 says that the command is unknown.
+    pub(crate) fn knows_process_kill(&self) -> bool {
+        let is_new = |it: &Greeting| [9, 7, 0] <= version_numbers(&it.version);
+        !self.is_mysql() || !lock(&self.greeting).as_ref().is_some_and(is_new)
     }
 
     /// When it was started, as it has said last.

@@ -1,10 +1,11 @@
 //! One cluster's servers, as the whole process sees them: what checks have found, and which server is for what now.
 //!
-//! Owns the decisions ([`engine::cluster`]) behind a lock that the road never takes, one for each cluster; what the road
-//! asks is published in numbers ([`crate::cluster::seats`]). [`crate::dispatch::route`] decides which server serves
-//! which client. In the decisions, servers have the places that they have in their cluster; outside, those that they
-//! have in [`Servers`]. Both only grow. Invariant: nothing that happens to a server changes anything in a cluster that
-//! is not its own.
+//! Owns the decisions ([`engine::cluster`]) behind a lock, one for each cluster, that the road takes only for clients
+//! whose writes are on a server that is gone, and for texts that name what they must find; what it asks otherwise is
+//! published in numbers ([`crate::cluster::seats`]). [`crate::dispatch::route`] decides which server serves which
+//! client. In the decisions, servers have the places that they have in their cluster; outside, those that they have in
+//! [`Servers`]. Both only grow. Invariant: nothing that happens to a server changes anything in a cluster that is not
+//! its own.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,17 +15,21 @@ use std::time::{Duration, Instant};
 
 use engine::cache::Generations;
 use engine::checks::agent::Report;
-use engine::checks::health::{HealthOrder, Sign, State};
+use engine::checks::health::{HealthOrder, NOT_CHECKED, Sign, State};
 use engine::cluster::knowledge::Holds;
+use engine::cluster::memory::ServersMemory;
 use engine::cluster::position::{Gtid, Position};
-use engine::cluster::{self, ClusterBounds, Layout, Member, Role, WriterReads};
+use engine::cluster::{
+    self, ClusterBounds, Layout, Member, Role, SECOND_WRITER, ServerPlace, Takes, WriterReads,
+};
 
 use crate::cluster::facts::{self, Standing};
 use crate::cluster::followed::Followed;
+use crate::cluster::pasts::{CommonPast, Pasts, Whose};
 use crate::cluster::post::{News, Post};
 use crate::cluster::seats::{ALL, Mark, NOTHING, Seat, Seats, UNTOLD};
 use crate::cluster::servers::{Server, ServerId, Servers};
-use crate::config::{Freshness, Governing, Mode, Routing, ServerRule};
+use crate::config::{Freshness, Governing, Mode, ReadsBy, Routing, ServerRule};
 
 /// A cluster's place among all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -53,12 +58,15 @@ pub(crate) struct Members {
     pub(crate) generations: Arc<Generations>,
     /// What is known of writes elsewhere.
     pub(crate) followed: Followed,
+    pasts: Pasts,
 }
 
 /// What the road goes by, of the options of routing. Times are in microseconds.
 #[derive(Debug, Default)]
 struct RoutingRules {
-    are_reads_any: AtomicBool,
+    reads: AtomicU8,
+    reads_by: AtomicU8,
+    gtid_comments: AtomicBool,
     /// What only reads goes to readers alone.
     spares_writers: AtomicBool,
     mode: AtomicU8,
@@ -86,6 +94,8 @@ struct Condition {
     name: &'static str,
     is_down: bool,
     is_usable: bool,
+    /// Able to work in its cluster or group, as far as it has said.
+    is_able: bool,
 }
 
 impl Situation {
@@ -93,7 +103,8 @@ impl Situation {
         let states = (0..decided.layout.places.len()).map(|at| {
             let health = decided.members.health(at);
             let is_down = health.state() == State::Down;
-            Condition { name: health.name(), is_down, is_usable: health.is_usable() }
+            let (is_usable, is_able) = (health.is_usable(), decided.members.is_able(at));
+            Condition { name: health.name(), is_down, is_usable, is_able }
         });
         Self { states: states.collect(), layout: decided.layout.clone() }
     }
@@ -179,7 +190,9 @@ impl RoutingRules {
     fn set(&self, routing: &Routing) {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.mode.store(routing.mode as u8, Relaxed);
-        self.are_reads_any.store(routing.reads == Freshness::Any, Relaxed);
+        self.reads.store(routing.reads as u8, Relaxed);
+        self.reads_by.store(routing.reads_by as u8, Relaxed);
+        self.gtid_comments.store(routing.gtid_comments, Relaxed);
         self.spares_writers.store(routing.writer_reads == WriterReads::Never, Relaxed);
         self.stay.store(micros(routing.stay), Relaxed);
         self.hold.store(micros(routing.hold), Relaxed);
@@ -217,6 +230,7 @@ impl Members {
             is_awaited: AtomicBool::new(false),
             rules,
             generations: Arc::default(),
+            pasts: Pasts::default(),
         }
     }
 
@@ -278,10 +292,31 @@ impl Members {
 
     /// What a client of mode "split" sees of what was written.
     pub(crate) fn freshness(&self) -> Freshness {
-        match self.rules.are_reads_any.load(Relaxed) {
-            true => Freshness::Any,
-            false => Freshness::OwnWrites,
+        match self.rules.reads.load(Relaxed) {
+            reads if reads == Freshness::Any as u8 => Freshness::Any,
+            reads if reads == Freshness::Monotonic as u8 => Freshness::Monotonic,
+            _ => Freshness::OwnWrites,
         }
+    }
+
+    /// Whose writes and reads are a client's own.
+    pub(crate) fn reads_by(&self) -> ReadsBy {
+        match self.rules.reads_by.load(Relaxed) {
+            by if by == ReadsBy::User as u8 => ReadsBy::User,
+            by if by == ReadsBy::Program as u8 => ReadsBy::Program,
+            _ => ReadsBy::Connection,
+        }
+    }
+
+    /// Whether a read may name in a comment what it must find.
+    pub(crate) fn reads_gtids(&self) -> bool {
+        self.rules.gtid_comments.load(Relaxed)
+    }
+
+    /// What clients that count as one have written and read.
+    pub(crate) fn past_of(&self, whose: Whose) -> Arc<CommonPast> {
+        let writer = self.writer().map(|writer| writer.0);
+        self.pasts.of(whose, Instant::now(), writer)
     }
 
     /// For so long a client that has written stays with the writer, where servers do not tell how far they have come.
@@ -381,6 +416,13 @@ impl Members {
     /// Whether a server is to be checked.
     pub(crate) fn is_checked(&self, server: ServerId) -> bool {
         lock(&self.state).members.health(self.at(server)).interval().is_some()
+    }
+
+    /// Since when checks have found a server down, if it is.
+    pub(crate) fn down_since(&self, server: ServerId) -> Option<Instant> {
+        let (decided, at) = (lock(&self.state), self.at(server));
+        let health = decided.members.health(at);
+        (health.state() == State::Down).then(|| health.reason().1)
     }
 
     /// Whether a server has come up, and must show first that it can bear load.
@@ -508,14 +550,35 @@ impl Members {
 
     /// The server that is taken for the writer says something else: it is asked at once.
     pub(crate) fn doubt(&self, server: ServerId) {
-        if self.is_writer(server) && !self.seat(server).marks.set(Mark::Doubted, true) {
+        if self.is_writer(server) {
+            self.ask_again(server);
+        }
+    }
+
+    /// A server is asked at once, if that was not wanted before.
+    pub(crate) fn ask_again(&self, server: ServerId) {
+        if !self.seat(server).marks.set(Mark::Doubted, true) {
             self.post.to_all(|| News::CheckNow(server));
         }
     }
 
+    /// Whether a server is known to have what another one took, up to this number, now that that one is gone; without a
+    /// number, nothing.
+    pub(crate) fn has_write(&self, server: ServerId, taker: ServerId, gtid: Option<Gtid>) -> bool {
+        if !self.has(taker) || self.answers(taker) {
+            return false;
+        }
+        let (at, taker) = (self.at(server), self.at(taker));
+        lock(&self.state).members.has_write(at, taker, gtid)
+    }
+
+    /// Whether a server is known to have come to this place, which a client has named.
+    pub(crate) fn has_come_to(&self, server: ServerId, named: &Position) -> bool {
+        lock(&self.state).members.has_come_to(self.at(server), named)
+    }
+
     /// A client is told that its write is on this server, which calls it so.
-    pub(crate) fn acknowledge(&self, server: ServerId, gtid: &[u8]) {
-        let Some(gtid) = std::str::from_utf8(gtid).ok().and_then(Gtid::read) else { return };
+    pub(crate) fn acknowledge(&self, server: ServerId, gtid: Gtid) {
         let [origin, number] = &self.seat(server).acknowledged;
         let (of, sequence) = gtid.halves();
         let known = match origin.load(Relaxed) {
@@ -531,9 +594,7 @@ impl Members {
     /// told.
     pub(crate) fn await_check(&self, server: ServerId) {
         self.is_awaited.store(true, Relaxed);
-        if !self.seat(server).marks.set(Mark::Doubted, true) {
-            self.post.to_all(|| News::CheckNow(server));
-        }
+        self.ask_again(server);
     }
 
     /// An operator wants a server as the writer, whatever it lacks. An error: why there is nothing to confirm.
@@ -543,6 +604,18 @@ impl Members {
             done = decided.members.confirm(at, Instant::now());
         });
         done
+    }
+
+    /// Writes down what is known, for another process.
+    pub(crate) fn memory(&self) -> ServersMemory {
+        // What clients were told since the last check is known as well.
+        self.change(|_| ());
+        lock(&self.state).members.memory()
+    }
+
+    /// Goes on from what another process has known, of servers that are at these places here.
+    pub(crate) fn remember(&self, memory: ServersMemory, places: &[Option<usize>]) {
+        self.change(|decided| decided.members.remember(memory, places, Instant::now()));
     }
 
     /// An administrator orders something on the console.
@@ -597,7 +670,7 @@ impl Members {
     }
 
     /// What is said of servers' states, and what workers do about them. A server that is the only one keeps its clients:
-    /// the checks may be wrong, and there is no other place to go.
+    /// the checks may be wrong, and there is no other place to go; but see [`News::Silent`].
     fn tell_states(&self, before: &Situation, after: &Situation, is_routed: bool) {
         for (at, (was, is)) in before.states.iter().zip(&after.states).enumerate() {
             let id = self.own[at];
@@ -614,6 +687,9 @@ impl Members {
                 self.post.to_all(|| News::NotWriter(id));
                 self.post.to_all(|| News::CloseIdle(id));
             }
+            if was.is_able && !is.is_able && !is.is_down {
+                self.post.to_all(|| News::Unable(id));
+            }
         }
     }
 
@@ -627,8 +703,21 @@ impl Members {
             if was.takes.writes() && !is.takes.writes() {
                 self.post.to_all(|| News::NotWriter(self.own[at]));
             }
+            let server = &self.servers.get(self.own[at]).name;
+            tell_readers(server, was, is);
+            if let Some(place) =
+                is.went_back.as_ref().filter(|it| was.went_back.as_ref() != Some(*it))
+            {
+                tracing::warn!(
+                    server,
+                    place,
+                    "a server has less than before: it was restored from older data, or its binary \
+                     log was reset; if it was the writer, it is not used before it has everything \
+                     again, or CONFIRM WRITER is given; of readers, those that may have its old \
+                     numbers are not used before they are set up anew, or ENABLE is given"
+                );
+            }
             if let Some(gap) = is.gap.as_ref().filter(|_| was.gap.is_none()) {
-                let server = &self.servers.get(self.own[at]).name;
                 tracing::warn!(
                     server,
                     gap,
@@ -636,6 +725,15 @@ impl Members {
                      CONFIRM WRITER on the console takes it all the same (routing.gaps)"
                 );
             }
+        }
+        if let Some(gap) = after.lacks.as_ref().filter(|_| before.lacks.is_none()) {
+            let cluster = self.told_name();
+            tracing::warn!(
+                cluster,
+                gap,
+                "the writer lacks what a server had that is gone: clients that wrote there are \
+                 refused; CONFIRM WRITER of the writer on the console has them served"
+            );
         }
         let gains = both().any(|(was, is)| {
             is.takes.reads() && !was.takes.reads() || is.takes.writes() && !was.takes.writes()
@@ -652,6 +750,9 @@ impl Members {
         };
         let (old, new) = (name(&before.writer), name(&after.writer));
         let cluster = self.told_name();
+        if !self.is_named() {
+            return tracing::info!(cluster, old, "no server of the cluster is named any more");
+        }
         match (&after.lost, &before.writer, &after.writer) {
             (Some(gap), _, Ok(_)) => tracing::warn!(
                 cluster,
@@ -717,7 +818,8 @@ impl Members {
         let cluster = self.told_name();
         let (reason, role, message) = (seen.reason, seen.role, "a server has changed");
         match now {
-            Condition { is_down: true, .. } => {
+            // One that is put back into service is down until it has been checked.
+            Condition { is_down: true, .. } if reason != NOT_CHECKED => {
                 tracing::error!(server, cluster, state, reason, role, "{message}");
             }
             // On its way up or down, or as an operator has ordered.
@@ -763,4 +865,24 @@ const IN_MAINTENANCE: Duration = Duration::from_secs(1);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is said of a server that is not read from any more, or is again. That it is down, or is taken out by an order,
+/// is said elsewhere.
+fn tell_readers(server: &str, was: &ServerPlace, is: &ServerPlace) {
+    let why = |place: &ServerPlace| place.role.strip_prefix("not used: ").map(str::to_owned);
+    let is_second = |place: &ServerPlace| why(place).as_deref() == Some(SECOND_WRITER);
+    if is_second(is) && !is_second(was) {
+        tracing::warn!(
+            server,
+            "two servers of a cluster can be written to: this one is not the writer, and is not used; make it \
+             read_only, or what is written to it beside Flifo is on no other server"
+        );
+    } else if was.takes.reads() && is.answers && matches!(is.takes, Takes::Nothing) {
+        let why = why(is);
+        tracing::warn!(server, why, "a server is not read from: reads go to others");
+    } else if is.takes.reads() && was.answers && matches!(was.takes, Takes::Nothing) {
+        let because = why(was);
+        tracing::info!(server, because, "a server is read from again; it was not");
+    }
 }

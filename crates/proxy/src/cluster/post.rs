@@ -1,5 +1,7 @@
 //! What workers are told of servers.
 
+use std::time::Instant;
+
 use engine::checks::scheduler::Moving;
 
 use crate::cluster::servers::ServerId;
@@ -13,12 +15,34 @@ pub(crate) enum News {
     /// A check of this server is due now, at the worker that has it.
     CheckNow(ServerId),
     Down(ServerId),
+    /// A check of the only server had no answer again.
+    Silent(SilentServer),
+    /// It answers, and cannot work in its cluster or group any more.
+    Unable(ServerId),
     /// It is not the writer any more, or takes nothing new.
     NotWriter(ServerId),
     /// There are servers for statements that had none.
     Rerouted,
     /// All that is idle may be closed: no client is to be served for a while.
     CloseIdle(ServerId),
+}
+
+/// The only server, while checks have no answer from it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SilentServer {
+    pub(crate) id: ServerId,
+    /// It is down since then.
+    pub(crate) since: Instant,
+    pub(crate) machine: Machine,
+}
+
+/// What is known of a machine whose server answers nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Machine {
+    /// It takes connections, as far as is known.
+    Answers,
+    /// It takes no new connection, and refuses none.
+    Gone,
 }
 
 /// Brings news to workers.

@@ -20,19 +20,24 @@ const MARIADB: &str = "SELECT 'read_only', @@global.read_only UNION ALL \
 const MYSQL: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', 'gtid_mode', \
     'gtid_executed', 'group_replication_group_name', 'group_replication_single_primary_mode')";
 
-/// Tells a member's state in a group to a user that may read this table. For other users, `read_only`, which a group
-/// sets, tells members apart.
+/// Tells a member's state in a group, and what it was sent, to a user that may read these tables. For other users,
+/// `read_only`, which a group sets, tells members apart.
 const GROUP: &str = "SELECT 'state', MEMBER_STATE FROM \
-    performance_schema.replication_group_members WHERE MEMBER_ID = @@server_uuid";
+    performance_schema.replication_group_members WHERE MEMBER_ID = @@server_uuid UNION ALL \
+    SELECT 'received', RECEIVED_TRANSACTION_SET FROM \
+    performance_schema.replication_connection_status \
+    WHERE CHANNEL_NAME = 'group_replication_applier'";
 
 /// How many members of a group can be reached, and how many there are.
 const MAJORITY: &str = "SELECT SUM(MEMBER_STATE <> 'UNREACHABLE'), COUNT(*) FROM \
     performance_schema.replication_group_members";
 
-const GALERA: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready', \
+const GALERA: &str = "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
+    WHERE VARIABLE_NAME IN ('wsrep_ready', \
     'wsrep_local_state', 'wsrep_local_state_comment', 'wsrep_cluster_status', \
     'wsrep_last_committed', 'wsrep_cluster_state_uuid', 'wsrep_cluster_conf_id', \
-    'wsrep_flow_control_sent', 'wsrep_flow_control_paused_ns')";
+    'wsrep_flow_control_sent', 'wsrep_flow_control_paused_ns') UNION ALL \
+    SELECT 'wsrep_reject_queries', @@global.wsrep_reject_queries";
 
 /// A node of a cluster that cannot work answers nothing but what is asked of its state.
 const NOT_PREPARED: u16 = 1047;
@@ -43,16 +48,17 @@ pub(crate) async fn ask(backend: &mut LoggedIn) -> Result<Role, LoginError> {
         Err(LoginError::Refused { code: NOT_PREPARED, message, .. }) => {
             let node = Node::NotReady(message);
             let (position, flow) = (Position::Unknown, Flow::default());
-            let role = Role { read_only: false, position, node, view: None, flow };
-            return Ok(role);
+            let (view, has_backlog) = (None, false);
+            return Ok(Role { read_only: false, position, has_backlog, node, view, flow });
         }
         said => Said(said?),
     };
     let read_only = said.is_on("read_only");
     if !said.is_on("wsrep_on") {
         let (position, flow) = (said.position(), Flow::default());
-        let node = group(backend, &said).await?;
-        return Ok(Role { read_only, position, node, view: None, flow });
+        let (node, received) = group(backend, &said).await?;
+        let has_backlog = received.is_some_and(|received| !position.covers(&received));
+        return Ok(Role { read_only, position, has_backlog, node, view: None, flow });
     }
     let said = Said(backend.rows(GALERA).await?);
     let cluster = said.cluster();
@@ -63,39 +69,42 @@ pub(crate) async fn ask(backend: &mut LoggedIn) -> Result<Role, LoginError> {
         asked: said.number("wsrep_flow_control_sent").unwrap_or(0),
         paused: Duration::from_nanos(said.number("wsrep_flow_control_paused_ns").unwrap_or(0)),
     };
-    Ok(Role { read_only, position, node: said.node(), view, flow })
+    Ok(Role { read_only, position, has_backlog: false, node: said.node(), view, flow })
 }
 
 /// What a member of a MySQL group says of its place in that. In a group with one primary, the others are `read_only`;
 /// so it is found as in asynchronous replication. Where all are primaries, they are as nodes of a cluster.
-async fn group(backend: &mut LoggedIn, said: &Said) -> Result<Node, LoginError> {
+///
+/// Also what it was sent by others, if it tells.
+async fn group(
+    backend: &mut LoggedIn,
+    said: &Said,
+) -> Result<(Node, Option<Position>), LoginError> {
     if said.get("group_replication_group_name").is_none_or(|name| name.is_empty()) {
-        return Ok(Node::None);
+        return Ok((Node::None, None));
     }
-    let first = |rows: Vec<(Vec<u8>, Vec<u8>)>| {
-        let (one, two) = rows.into_iter().next()?;
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Some((text(one), text(two)))
-    };
-    let state = match backend.rows(GROUP).await {
+    let told = match backend.rows(GROUP).await {
         // It may not ask.
-        Err(LoginError::Refused { .. }) => return Ok(Node::None),
-        rows => first(rows?).map_or_else(|| "OFFLINE".to_owned(), |(_, state)| state),
+        Err(LoginError::Refused { .. }) => return Ok((Node::None, None)),
+        rows => Said(rows?),
     };
+    let received = told.get("received").map(|set| Position::from_executed(&set));
+    let state = told.get("state").unwrap_or_else(|| "OFFLINE".to_owned());
     if state != "ONLINE" {
-        return Ok(Node::NotReady(format!("its state in the group is {state}")));
+        return Ok((Node::NotReady(format!("its state in the group is {state}")), received));
     }
-    let counts = first(backend.rows(MAJORITY).await?);
-    let counts = counts
-        .and_then(|(there, all)| Some((there.parse::<u64>().ok()?, all.parse::<u64>().ok()?)));
-    Ok(match counts {
+    let counts = backend.rows(MAJORITY).await?.into_iter().next();
+    let number = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).parse::<u64>().ok();
+    let counts = counts.and_then(|(there, all)| Some((number(there)?, number(all)?)));
+    let node = match counts {
         Some((there, all)) if there * 2 <= all => {
             Node::NotReady(format!("it reaches {there} of the {all} members of its group"))
         }
         // With a single primary, the others are read_only.
         _ if said.is_on("group_replication_single_primary_mode") => Node::None,
         _ => Node::Ready,
-    })
+    };
+    Ok((node, received))
 }
 
 /// The local states of a node that has all data and is no donor, and of one that is a donor or was asked to keep apart.
@@ -120,6 +129,11 @@ impl Said {
         let value = |name: &str| self.get(name).unwrap_or_else(|| "unknown".to_owned());
         let (state, status) = (value("wsrep_local_state_comment"), value("wsrep_cluster_status"));
         let why = format!("its state in the cluster is {state}, {status}");
+        if let Some(which) = self.get("wsrep_reject_queries").filter(|it| it != "NONE") {
+            return Node::NotReady(format!(
+                "it refuses statements (wsrep_reject_queries = {which})"
+            ));
+        }
         let works = self.is_on("wsrep_ready") && status == "Primary";
         match (works, value("wsrep_local_state").as_str()) {
             (true, SYNCED) => Node::Ready,
@@ -188,6 +202,17 @@ mod tests {
             assert!(matches!(node(ready, status, state), Node::NotReady(_)), "{ready} {status}");
         }
         assert!(matches!(said(&[]).node(), Node::NotReady(_)));
+        let refuses = |what| {
+            said(&[
+                ("WSREP_READY", "ON"),
+                ("WSREP_CLUSTER_STATUS", "Primary"),
+                ("WSREP_LOCAL_STATE", "4"),
+                ("wsrep_reject_queries", what),
+            ])
+            .node()
+        };
+        assert_eq!(refuses("NONE"), Node::Ready);
+        assert!(matches!(refuses("ALL_KILL"), Node::NotReady(why) if why.contains("ALL_KILL")));
     }
 
     #[test]

@@ -60,7 +60,14 @@ impl Scene {
 
     fn says(&self, server: usize, read_only: bool) {
         let (position, node) = (Position::Unknown, Node::None);
-        let role = Role { read_only, position, node, view: None, flow: Flow::default() };
+        let role = Role {
+            read_only,
+            position,
+            has_backlog: false,
+            node,
+            view: None,
+            flow: Flow::default(),
+        };
         self.check(server, Finding::Said(role));
     }
 

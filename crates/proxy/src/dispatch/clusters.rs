@@ -85,7 +85,7 @@ pub(crate) fn forget(command: &mut Command) {
 }
 
 /// Finds out where the client's statements go, if nothing else is said of them.
-fn settle(worker: &Worker, client: &Client) {
+pub(crate) fn settle(worker: &Worker, client: &Client) {
     let bound = client.backend().filter(|_| !client.session.borrow().can_do_without());
     let cluster = match bound {
         // What has entered a schema of another cluster unseen goes there when it lets go of this one.
@@ -114,11 +114,14 @@ pub(crate) fn own(worker: &Worker, client: &Client, schema: Option<&[u8]>) -> Cl
 }
 
 /// The cluster that serves a client which is in this schema.
-fn serving(worker: &Worker, client: &Client, schema: Option<&[u8]>) -> ClusterId {
-    serving_at(worker, client.routing.home.get(), schema)
+pub(crate) fn serving(worker: &Worker, client: &Client, schema: Option<&[u8]>) -> ClusterId {
+    let routed = client.routing.routed.get().and_then(|routed| routed.cluster);
+    let is_named = |cluster: &ClusterId| worker.shared.cluster.get(*cluster).is_named();
+    let home = routed.filter(is_named).unwrap_or_else(|| client.routing.home.get());
+    serving_at(worker, home, schema)
 }
 
-/// The same of a client whose user is at home in this cluster.
+/// The same of a client that is served by this cluster as far as no schema says otherwise.
 pub(crate) fn serving_at(worker: &Worker, home: ClusterId, schema: Option<&[u8]>) -> ClusterId {
     let plan = worker.plan();
     let named = schema.and_then(|schema| plan.cluster_of_schema(schema));
@@ -130,7 +133,7 @@ fn enter(worker: &Worker, client: &Client, cluster: ClusterId) {
     if client.routing.cluster.replace(cluster) == cluster {
         return;
     }
-    if client.routing.mode_by_route.get().is_none() {
+    if client.routing.routed.get().is_none() {
         client.routing.mode.set(worker.shared.cluster.get(cluster).mode());
     }
 }

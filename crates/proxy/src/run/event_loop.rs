@@ -18,6 +18,7 @@ use crate::dispatch::limit_reports;
 use crate::dispatch::moves;
 use crate::dispatch::pins;
 use crate::dispatch::queue_timeout;
+use crate::dispatch::refused;
 use crate::dispatch::resume;
 use crate::dispatch::rights;
 use crate::dispatch::route;
@@ -25,6 +26,7 @@ use crate::dispatch::sharing::crowds;
 use crate::dispatch::sharing::cut_out;
 use crate::dispatch::stranded;
 use crate::dispatch::supply;
+use crate::dispatch::vanished;
 use crate::dispatch::waits;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::frontend::accounts;
@@ -158,6 +160,8 @@ fn hear(worker: &Rc<Worker>, news: News) {
         News::Check(moving) => worker.checks.arrive(moving),
         News::CheckNow(server) => worker.checks.hasten(server),
         News::Down(server) => route::abandon(worker, server),
+        News::Silent(silent) => vanished::close_silent(worker, silent),
+        News::Unable(server) => refused::end_idle_transactions(worker, server),
         News::NotWriter(server) => route::leave_queue(worker, worker.at(server)),
         News::Rerouted => stranded::release(worker),
         News::CloseIdle(server) => {
@@ -186,6 +190,7 @@ pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
         ages::expire_clients(worker);
         ages::expire_backends(worker);
         accounts::look_after(worker);
+        vanished::look(worker);
         hidden::look_after(worker);
     }
     if worker.plan().server.parking == Parking::Locks {

@@ -143,6 +143,7 @@ fn files(plan: &Plan, source: &Instructions, acts: bool) -> Files {
     write.extend(plan.logs.files().map(|(_, path)| folder_of(path)));
     let learns = plan.firewalls().filter_map(|(path, learns)| learns.then_some(path));
     write.extend(learns.map(folder_of));
+    write.extend(plan.checks.state_file.as_deref().map(folder_of));
     if acts {
         // The journal's folder is made when there is something to write down.
         write.push(nearest(&placement::book_path(plan)));

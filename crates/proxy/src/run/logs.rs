@@ -11,7 +11,7 @@ mod repeats;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use engine::repeats::Which;
 use tracing_subscriber::filter::LevelFilter;
@@ -23,6 +23,7 @@ use tracing_subscriber::{Layer, Registry, fmt, registry, reload};
 use self::plain::plain;
 use self::repeats::{Bounded, Repeats};
 use crate::config::{LogFormat, LogLevel, Logs};
+use crate::records::events;
 
 /// Why logs cannot go where they should.
 #[derive(Debug, thiserror::Error)]
@@ -84,9 +85,12 @@ impl Log {
         }
     }
 
-    /// Says how many lines were left out, where it is time to say so.
+    /// Says how many lines were left out, and how many were lost, where it is time to say so.
     pub(crate) fn sum_up(&self) {
         self.0.repeats.sum_up(Which::Due);
+        if let Some(file) = self.file() {
+            file.tell_lost();
+        }
     }
 }
 
@@ -104,17 +108,67 @@ struct LogFile(Arc<Opened>);
 struct Opened {
     path: PathBuf,
     file: RwLock<File>,
+    lost: Mutex<Lost>,
+}
+
+/// What could not be written to a file, and why, until that is told in the file itself.
+#[derive(Debug, Default)]
+struct Lost {
+    lines: u64,
+    why: String,
+    /// On standard error.
+    is_told: bool,
 }
 
 impl LogFile {
     fn open(path: PathBuf) -> Result<Self, LogError> {
-        let file = RwLock::new(open(&path)?);
-        Ok(Self(Arc::new(Opened { path, file })))
+        let (file, lost) = (RwLock::new(open(&path)?), Mutex::default());
+        Ok(Self(Arc::new(Opened { path, file, lost })))
+    }
+
+    /// Writes a line. The first one of several that cannot be written is told of on standard error, with the reason.
+    fn write(&self, line: &[u8]) {
+        let file = self.0.file.read().unwrap_or_else(PoisonError::into_inner);
+        let Err(error) = (&*file).write_all(line) else { return };
+        drop(file);
+        events::lose();
+        let mut lost = self.0.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.lines += 1;
+        if !std::mem::replace(&mut lost.is_told, true) {
+            lost.why = error.to_string();
+            let path = self.0.path.display();
+            // If that is closed as well, the counter is left.
+            let _ = writeln!(
+                io::stderr(),
+                "flifo: {path} cannot be written to: {error}; lines of the log are lost until it can be (logs.file)"
+            );
+            let _ = io::stderr().write_all(line);
+        }
+    }
+
+    /// Tells in the file how many lines are missing, as soon as it can be written to again.
+    fn tell_lost(&self) {
+        let lost = || self.0.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let (lines, why) = {
+            let mut lost = lost();
+            (std::mem::take(&mut lost.lines), lost.why.clone())
+        };
+        if lines == 0 {
+            return;
+        }
+        tracing::error!(lost = lines, why, "lines of the log were lost");
+        let mut lost = lost();
+        lost.is_told = lost.lines > 0;
+        if lost.is_told {
+            // This line as well, which is none that was missed.
+            lost.lines += lines - 1;
+            events::forget_one();
+        }
     }
 
     /// Goes on in the file that has the configured name now: the one before may have been renamed.
     fn reopen(&self) {
-        let Opened { path, file } = &*self.0;
+        let Opened { path, file, .. } = &*self.0;
         match open(path) {
             Ok(opened) => {
                 *file.write().unwrap_or_else(PoisonError::into_inner) = opened;
@@ -197,12 +251,12 @@ impl<'a> MakeWriter<'a> for Sink {
 impl Write for Line<'_> {
     fn write(&mut self, written: &[u8]) -> io::Result<usize> {
         let bytes = &*plain(written);
-        // What cannot be written is lost: there is no other place to tell it.
+        // What standard error does not take is lost: there is no other place to tell it.
         let _ = match self.0 {
             Sink::StandardError => io::stderr().write_all(bytes),
-            Sink::File(LogFile(opened)) => {
-                let file = opened.file.read().unwrap_or_else(PoisonError::into_inner);
-                (&*file).write_all(bytes)
+            Sink::File(file) => {
+                file.write(bytes);
+                Ok(())
             }
         };
         Ok(written.len())
@@ -239,6 +293,31 @@ mod tests {
 
     fn logs(level: LogLevel, format: LogFormat) -> Logs {
         Logs { level, format, ..Logs::default() }
+    }
+
+    #[test]
+    fn what_a_full_disk_has_lost_is_told_when_it_can_be() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("flifo.log");
+        let full = OpenOptions::new().append(true).open("/dev/full").expect("it opens");
+        let (file, lost) = (RwLock::new(full), Mutex::default());
+        let file = LogFile(Arc::new(Opened { path: path.clone(), file, lost }));
+        let before = events::lost();
+        let logs = Logs { file: Some(path.clone()), ..Logs::default() };
+        let layer = layer(&logs, Sink::File(file.clone()), false, Repeats::default());
+        with_default(registry().with(layer), || {
+            tracing::error!("first");
+            tracing::error!("second");
+            file.tell_lost();
+            assert_eq!(file.0.lost.lock().expect("whole").lines, 2, "the disk is still full");
+            *file.0.file.write().expect("whole") = open(&path).expect("it opens");
+            file.tell_lost();
+            file.tell_lost();
+        });
+        let said = fs::read_to_string(&path).expect("it is there");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("lines of the log were lost lost=2 why=\"No space left"), "{said}");
+        assert!(events::lost() >= before + 2);
     }
 
     #[test]

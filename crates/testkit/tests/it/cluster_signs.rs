@@ -326,6 +326,35 @@ fn a_server_that_comes_back_and_is_not_well_costs_a_statement_and_no_client_noti
     });
 }
 
+/// A reader that breaks off what it is asked, again and again, and is up all the same: no client notices, be its read the
+/// one in front or one behind it, which goes to another of the connections that break off.
+#[test]
+fn reads_behind_one_that_was_lost_run_elsewhere() {
+    let group = Group::start(
+        fakes(3),
+        "workers = 1",
+        &format!("[checks]\nkind = \"handshake\"\n{QUICK}[routing]\nmode = \"readers\""),
+        &[],
+    );
+    let sick = &group.servers[1];
+    let (over, done) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let _over = Over(&over);
+        for _ in 0..24 {
+            scope.spawn(|| read_on(&group, &over, &done));
+        }
+        for _ in 0..40 {
+            let before = sick.received(b"SELECT it");
+            wait_for("reads there", || sick.received(b"SELECT it") > before + 50);
+            sick.answer(|_| Reply::Close);
+            let before = sick.received(b"SELECT it");
+            wait_for("a loss", || sick.received(b"SELECT it") > before);
+            sick.answer(honest);
+        }
+        over.store(true, Relaxed);
+    });
+}
+
 /// The same of the writer, for which everybody waits: one of them hears that his statement may have been executed.
 #[test]
 fn a_writer_that_comes_back_and_is_not_well_costs_a_statement_and_the_others_wait() {

@@ -88,11 +88,14 @@ fn refusal(client: &mut Client, text: &str) -> String {
     client.query(text).expect_err(text).to_string()
 }
 
+/// The column of `SHOW FULL SERVERS`.
+const CLUSTER: usize = 21;
+
 #[test]
 fn users_schemas_and_prepared_statements_lead_to_their_clusters() {
     let mut scene = Scene::start();
     let columns = scene.console.query("SHOW FULL SERVERS").unwrap();
-    let clusters: Vec<_> = columns.iter().map(|row| row.last().unwrap().as_str()).collect();
+    let clusters: Vec<_> = columns.iter().map(|row| row[CLUSTER].as_str()).collect();
     assert_eq!(clusters, ["shop", "shop", "archive"]);
 
     // A user's cluster; a schema's, at the login and by USE.
@@ -265,7 +268,7 @@ fn a_failover_and_a_reload_in_one_cluster_leave_the_other_alone() {
     });
     assert_eq!(wrong.load(Relaxed), 0, "statements in the wrong cluster");
     let rows = scene.console.query("SHOW FULL SERVERS").unwrap();
-    let clusters: Vec<_> = rows.iter().map(|row| row.last().unwrap().as_str()).collect();
+    let clusters: Vec<_> = rows.iter().map(|row| row[CLUSTER].as_str()).collect();
     assert_eq!(clusters, ["shop", "shop", "cellar", "extra"]);
     let (status, log) = scene.flifo.stop();
     assert!(status.success() && !log.contains("panicked"), "{log}");
@@ -423,6 +426,35 @@ fn rules_lead_prepared_statements_into_other_clusters() {
     client.query("COMMIT").expect("the transaction has gone on");
     assert_eq!(client.query("SELECT COUNT(*) FROM t"), Ok(vec![b"1".to_vec()]));
     assert_eq!(client.command(&execute(archive)), Ok(vec![b"9".to_vec()]));
+    let (status, log) = scene.flifo.stop();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn a_route_names_the_cluster_of_its_clients() {
+    let routes = "[[routes]]\nmode = \"writer\"\ncluster = \"archive\"\nschemas = [\"common\"]\n\
+                  [[routes]]\nmode = \"writer\"\ncluster = \"shop\"\nusers = [\"report\"]\n";
+    let scene = Scene::with_rules(routes);
+    let (other, password) = ("other", Cluster::password());
+    for server in [&scene.shop.servers[0], &scene.archive] {
+        let account =
+            format!("CREATE USER {other} IDENTIFIED BY '{password}'; GRANT ALL ON *.* TO {other}");
+        server.sql(&account).unwrap();
+    }
+    // Pooled, and passed through: no user is called so.
+    for user in [USER, other] {
+        let mut client = scene.try_client(user, Some("common")).expect("a login");
+        for text in ["SELECT 1", "BEGIN", "COMMIT", "USE old", "USE common"] {
+            client.query(text).unwrap();
+            assert_eq!(server_id(&mut client), "9", "{user}: {text}");
+        }
+        let mut client = scene.try_client(user, None).expect("a login");
+        assert_ne!(server_id(&mut client), "9", "{user}");
+    }
+    // The route counts and not the user's entry; and there is no such account there.
+    let answer = scene.try_client("report", None).and_then(|mut it| it.query("SELECT 1"));
+    let why = answer.expect_err("there is no account").to_string();
+    assert!(why.contains("Access denied"), "{why}");
     let (status, log) = scene.flifo.stop();
     assert!(status.success() && !log.contains("panicked"), "{log}");
 }

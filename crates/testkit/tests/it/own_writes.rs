@@ -153,3 +153,27 @@ fn in_a_cluster_own_writes_are_found_while_nodes_keep_apart_and_stop_to_apply() 
         stop.store(true, Relaxed);
     });
 }
+
+/// The last check of the writer was before the write, and it is asked nothing any more.
+#[test]
+fn what_a_dead_writer_took_is_read_where_its_number_is_known_to_be() {
+    let cluster = Cluster::replicated(1);
+    let mut scene = Watched::start(cluster, "hold = \"2s\"\n");
+    scene.wait_for_roles(&["writer", "reader"]);
+    let mut client = client(&scene.flifo).unwrap();
+    client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+    let mut other = crate::cluster::client(&scene.flifo).unwrap();
+    // It is not checked until traffic fails.
+    scene.console.query("SET checks.inter = '1h'").unwrap();
+    thread::sleep(Duration::from_millis(300));
+    client.query("INSERT INTO t VALUES (1)").unwrap();
+    scene.cluster.wait_for(1, 0);
+    scene.cluster.servers[1].sql("STOP SLAVE").unwrap();
+    // This one's write is nowhere else.
+    other.query("INSERT INTO t VALUES (2)").unwrap();
+    scene.cluster.servers[0].kill().unwrap();
+    let rows = client.query("SELECT id, @@server_id FROM t").unwrap();
+    assert_eq!(rows, [["1", "2"]]);
+    let problem = other.query("SELECT id FROM t").unwrap_err().to_string();
+    assert!(problem.contains("did not run this statement"), "{problem}");
+}
