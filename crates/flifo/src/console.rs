@@ -1,10 +1,12 @@
 //! What the commands have in common that ask the console of a running Flifo.
 
+use std::fs::Metadata;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 
 use clap::Args;
-use proxy::Address;
 use proxy::config::{self, Overrides, Plan};
+use proxy::{Address, NoAddress};
 use serde::Serialize;
 use shell::{CONFIG, OK, SOFTWARE, USAGE, complain, print};
 
@@ -14,7 +16,7 @@ pub(crate) struct Console {
     /// The configuration that the Flifo runs with: its console is asked.
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The console, instead of the configuration's: "/path/of.sock" or "host:port".
+    /// The console, instead of the configuration's: "path/of.sock" or "host:port".
     #[arg(long, value_name = "ADDRESS")]
     console: Option<String>,
 }
@@ -29,12 +31,21 @@ impl Console {
                 complain("nothing has changed");
                 CONFIG
             })?;
-        let address = self.console.as_deref().map(str::parse::<Address>).transpose();
+        let address = self.console.as_deref().map(address).transpose();
         let address = address.map_err(|error| {
             complain(format_args!("--console: {error}"));
             USAGE
         })?;
         Ok((plan, address))
+    }
+}
+
+/// Where a console is. What names a socket in the current folder is that one, and no host.
+pub(crate) fn address(text: &str) -> Result<Address, NoAddress> {
+    let is_socket = |found: Metadata| found.file_type().is_socket();
+    match std::fs::metadata(text).is_ok_and(is_socket) {
+        true => Ok(Address::Unix(text.into())),
+        false => text.parse(),
     }
 }
 

@@ -9,6 +9,7 @@ use proxy::rules::{ExplainedStatement, RulesAsked, explain_by};
 use shell::{CONFIG, OK, UNAVAILABLE, USAGE, complain, print};
 
 use crate::arguments::{Recorded, RulesCommand, SessionOfRules};
+use crate::console;
 
 pub(crate) fn run(command: RulesCommand) -> u8 {
     match command {
@@ -94,10 +95,11 @@ fn recorded(plan: &Plan, recorded: &Recorded) -> Result<Counted, u8> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         return Ok(lines.map(|line| (line.to_owned(), 1)).collect());
     }
-    let address = recorded.console.as_deref().map(str::parse).transpose().map_err(|error| {
-        complain(format_args!("--console: {error}"));
-        USAGE
-    })?;
+    let address =
+        recorded.console.as_deref().map(console::address).transpose().map_err(|error| {
+            complain(format_args!("--console: {error}"));
+            USAGE
+        })?;
     remote::digests(plan, address).map_err(|error| {
         complain(error);
         UNAVAILABLE

@@ -26,6 +26,7 @@ mod resultset;
 pub mod rules;
 mod servers;
 mod stats;
+mod succession;
 mod survey;
 mod tables;
 pub(crate) mod upgrade;

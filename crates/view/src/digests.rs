@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use wire::lex::Token;
@@ -50,7 +50,95 @@ struct Row {
     text: Box<str>,
     /// Since the hand has passed.
     seen: bool,
+    /// As soon as one of them has ended.
+    asked: Option<Asked>,
     figures: Figures,
+}
+
+/// The client that has asked a statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    pub user: &'a [u8],
+    pub schema: Option<&'a [u8]>,
+    /// The number of the server that it went to.
+    pub server: u32,
+}
+
+/// The first client that has asked a statement, in what others differ from it, and when it was asked first and last.
+#[derive(Debug)]
+struct Asked {
+    user: Box<[u8]>,
+    schema: Option<Box<[u8]>>,
+    server: u32,
+    others: Others,
+    first: Instant,
+    last: Instant,
+}
+
+/// In what respect there was more than one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Others {
+    pub users: bool,
+    pub schemas: bool,
+    pub servers: bool,
+}
+
+/// The same as it is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToldAsked {
+    pub user: String,
+    pub schema: Option<String>,
+    pub server: String,
+    pub others: Others,
+    /// How long ago it was asked first, and last.
+    pub first: Duration,
+    pub last: Duration,
+}
+
+impl Asked {
+    fn first(caller: Caller<'_>, now: Instant) -> Self {
+        let Caller { user, schema, server } = caller;
+        let (user, schema) = (user.into(), schema.map(Into::into));
+        Self { user, schema, server, others: Others::default(), first: now, last: now }
+    }
+
+    /// One of them has ended. It is compared where it might be told apart for the first time.
+    fn see(&mut self, caller: Caller<'_>, now: Instant) {
+        self.last = now;
+        let others = &mut self.others;
+        others.users |= *self.user != *caller.user;
+        others.schemas |= self.schema.as_deref() != caller.schema;
+        others.servers |= self.server != caller.server;
+    }
+
+    fn told(&self, now: Instant, name_of: &impl Fn(u32) -> String) -> ToldAsked {
+        let shown = |name: &[u8]| {
+            let mut name = String::from_utf8_lossy(name).into_owned();
+            name.retain(|letter| !letter.is_control());
+            name
+        };
+        ToldAsked {
+            user: shown(&self.user),
+            schema: self.schema.as_deref().map(shown),
+            server: name_of(self.server),
+            others: self.others,
+            first: now.saturating_duration_since(self.first),
+            last: now.saturating_duration_since(self.last),
+        }
+    }
+}
+
+impl ToldAsked {
+    /// What is known of the same statement elsewhere.
+    fn merge(&mut self, other: &Self) {
+        self.others.users |= other.others.users || self.user != other.user;
+        self.others.schemas |= other.others.schemas || self.schema != other.schema;
+        self.others.servers |= other.others.servers || self.server != other.server;
+        self.first = self.first.max(other.first);
+        self.last = self.last.min(other.last);
+    }
 }
 
 /// What statements have cost.
@@ -90,6 +178,8 @@ pub struct Cost {
 pub struct Told {
     pub digest: u64,
     pub text: Box<str>,
+    #[serde(default)]
+    pub asked: Option<ToldAsked>,
     pub figures: Figures,
 }
 
@@ -110,7 +200,7 @@ impl Digests {
     }
 
     fn insert(&mut self, digest: u64, text: Box<str>) -> Place {
-        let new = Row { digest, text, seen: true, figures: Figures::default() };
+        let new = Row { digest, text, seen: true, asked: None, figures: Figures::default() };
         let row = if self.rows.len() < self.rows_max {
             self.rows.push(new);
             self.rows.len() - 1
@@ -128,9 +218,15 @@ impl Digests {
     }
 
     /// A statement has ended.
-    pub fn add(&mut self, place: Place, cost: &Cost) {
+    pub fn add(&mut self, place: Place, cost: &Cost, caller: Caller<'_>, now: Instant) {
         match self.rows.get_mut(place.row as usize) {
-            Some(row) if row.digest == place.digest => row.figures.add(cost),
+            Some(row) if row.digest == place.digest => {
+                row.figures.add(cost);
+                match &mut row.asked {
+                    Some(asked) => asked.see(caller, now),
+                    None => row.asked = Some(Asked::first(caller, now)),
+                }
+            }
             // Its row was given to another statement meanwhile.
             _ => self.others.add(cost),
         }
@@ -156,28 +252,48 @@ impl Digests {
         at
     }
 
-    /// All rows; those that have been replaced are one without a text.
-    pub fn told(&self) -> Vec<Told> {
+    /// All rows; those that have been replaced are one without a text. Servers have these names.
+    pub fn told(&self, now: Instant, name_of: impl Fn(u32) -> String) -> Vec<Told> {
         let tell = |row: &Row| {
             let (text, figures) = (row.text.clone(), row.figures.clone());
-            Told { digest: row.digest, text, figures }
+            let asked = row.asked.as_ref().map(|asked| asked.told(now, &name_of));
+            Told { digest: row.digest, text, asked, figures }
         };
         let mut told: Vec<_> = self.rows.iter().map(tell).collect();
         if self.others.run.count() > 0 {
-            told.push(Told { digest: 0, text: "".into(), figures: self.others.clone() });
+            let figures = self.others.clone();
+            told.push(Told { digest: 0, text: "".into(), asked: None, figures });
         }
         told
     }
 
-    /// Adds what another process has counted.
-    pub fn take_in(&mut self, told: Told) {
-        let Told { digest, text, figures } = told;
+    /// Adds what another process has counted, whose servers have these numbers here.
+    pub fn take_in(&mut self, told: Told, now: Instant, number_of: impl Fn(&str) -> Option<u32>) {
+        let Told { digest, text, asked, figures } = told;
         if digest == 0 {
             return self.others.merge(&figures);
         }
         let known = self.places.get(&digest).copied();
         let row = known.unwrap_or_else(|| self.insert(digest, text).row);
-        self.rows[row as usize].figures.merge(&figures);
+        let row = &mut self.rows[row as usize];
+        row.figures.merge(&figures);
+        if let Some(asked) = asked {
+            let number = number_of(&asked.server);
+            let caller = Caller {
+                user: asked.user.as_bytes(),
+                schema: asked.schema.as_ref().map(String::as_bytes),
+                server: number.unwrap_or_default(),
+            };
+            let first = now.checked_sub(asked.first).unwrap_or(now);
+            let last = now.checked_sub(asked.last).unwrap_or(now);
+            let known = row.asked.get_or_insert_with(|| Asked::first(caller, last));
+            let newest = known.last.max(last);
+            known.see(caller, newest);
+            known.first = known.first.min(first);
+            known.others.users |= asked.others.users;
+            known.others.schemas |= asked.others.schemas;
+            known.others.servers |= asked.others.servers || number.is_none();
+        }
     }
 
     /// Has so many rows at most from now on, and at least one. The figures of those that have to go count among the
@@ -247,6 +363,10 @@ pub fn join(lists: impl IntoIterator<Item = Vec<Told>>) -> Vec<Told> {
             Some(&at) => {
                 let known: &mut Told = &mut joined[at];
                 known.figures.merge(&told.figures);
+                match (&mut known.asked, told.asked) {
+                    (Some(known), Some(asked)) => known.merge(&asked),
+                    (known, asked) => *known = known.take().or(asked),
+                }
             }
             None => {
                 places.insert(told.digest, joined.len());
@@ -325,6 +445,68 @@ mod tests {
         Cost { rows: 2, run: Duration::from_micros(100), sharers: 1, ..Cost::default() }
     }
 
+    const CALLER: Caller<'_> = Caller { user: b"app", schema: Some(b"shop"), server: 0 };
+
+    fn add(digests: &mut Digests, place: Place, cost: &Cost) {
+        digests.add(place, cost, CALLER, Instant::now());
+    }
+
+    fn told(digests: &Digests) -> Vec<Told> {
+        digests.told(Instant::now(), |server| format!("db{server}"))
+    }
+
+    #[test]
+    fn a_statement_has_its_first_caller_and_says_whether_there_were_others() {
+        let mut one = Digests::new(ROWS_MAX);
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let place = one.place(7, text("a"));
+        assert_eq!(told(&one)[0].asked, None, "it has not ended yet");
+        one.add(place, &cost(), CALLER, at(1));
+        one.add(place, &cost(), CALLER, at(3));
+        let names = |server| format!("db{server}");
+        let asked = |digests: &Digests| digests.told(at(10), names)[0].asked.clone().unwrap();
+        let found = asked(&one);
+        assert_eq!(
+            (&*found.user, found.schema.as_deref(), &*found.server),
+            ("app", Some("shop"), "db0")
+        );
+        assert_eq!((found.first.as_secs(), found.last.as_secs()), (9, 7));
+        assert_eq!(found.others, Others::default());
+        for (caller, others) in [
+            (Caller { user: b"report", ..CALLER }, Others { users: true, ..Others::default() }),
+            (Caller { schema: None, ..CALLER }, Others { schemas: true, ..Others::default() }),
+            (Caller { server: 1, ..CALLER }, Others { servers: true, ..Others::default() }),
+        ] {
+            // Told of one worker, of two together, and by another process.
+            let (mut same, mut other) = (Digests::new(ROWS_MAX), Digests::new(ROWS_MAX));
+            let place = same.place(7, text("a"));
+            same.add(place, &cost(), CALLER, at(1));
+            let place = other.place(7, text("a"));
+            other.add(place, &cost(), caller, at(4));
+            let joined = join([same.told(at(10), names), other.told(at(10), names)]);
+            let joined = joined[0].asked.clone().unwrap();
+            assert_eq!(
+                (joined.others, joined.first.as_secs(), joined.last.as_secs()),
+                (others, 9, 6)
+            );
+            let number_of = |name: &str| name.strip_prefix("db").and_then(|it| it.parse().ok());
+            for told in other.told(at(10), names) {
+                same.take_in(told, at(10), number_of);
+            }
+            assert_eq!(asked(&same), joined);
+            let place = same.place(7, text("a"));
+            same.add(place, &cost(), CALLER, at(5));
+            assert_eq!(asked(&same).others, others, "it stays so");
+        }
+        let mut new = Digests::new(ROWS_MAX);
+        for told in one.told(at(10), names) {
+            new.take_in(told, at(10), |_| None);
+        }
+        assert_eq!((asked(&new).first.as_secs(), asked(&new).last.as_secs()), (9, 7));
+        assert!(asked(&new).others.servers, "that server is not known here");
+    }
+
     #[test]
     fn literals_are_never_kept() {
         let of = |text: &str| normalise(Lexed::default().text(text.as_bytes(), Dialect::default()));
@@ -343,12 +525,12 @@ mod tests {
     fn figures_stay_true_while_rows_come_and_go() {
         let mut digests = Digests::new(3);
         let places: Vec<_> = (1..=3).map(|it| digests.place(it, text(&format!("t{it}")))).collect();
-        places.iter().for_each(|place| digests.add(*place, &cost()));
+        places.iter().for_each(|place| add(&mut digests, *place, &cost()));
         digests.resize(1);
         // It ends after its row is gone.
-        digests.add(places[2], &cost());
+        add(&mut digests, places[2], &cost());
         let told = |digests: &Digests| -> Vec<(u64, u64)> {
-            digests.told().iter().map(|it| (it.digest, it.figures.run.count())).collect()
+            told(digests).iter().map(|it| (it.digest, it.figures.run.count())).collect()
         };
         assert_eq!(told(&digests), [(1, 1), (0, 3)]);
         assert!(digests.text(2).is_none() && digests.text(1).is_some());
@@ -356,7 +538,7 @@ mod tests {
         assert_eq!(told(&digests), [(2, 0), (0, 4)], "there is one row");
         digests.resize(2);
         digests.place(1, text("t1"));
-        digests.add(other, &cost());
+        add(&mut digests, other, &cost());
         assert_eq!(told(&digests), [(2, 1), (1, 0), (0, 4)]);
         digests.resize(0);
         assert_eq!(told(&digests), [(2, 1), (0, 4)], "there is always one");
@@ -368,15 +550,15 @@ mod tests {
         for turn in 0..3000 {
             // One that is seen all the time keeps its row.
             let often = digests.place(u64::MAX, text("often"));
-            digests.add(often, &cost());
+            add(&mut digests, often, &cost());
             let name = format!("select {turn} from t{turn}");
             let place = digests.place(turn + 1, text(&name));
             if turn % 3 == 0 {
                 let _ = digests.place(turn + 1_000_000, text("between"));
             }
-            digests.add(place, &cost());
+            add(&mut digests, place, &cost());
         }
-        let told = digests.told();
+        let told = told(&digests);
         assert_eq!(told.len(), ROWS_MAX + 1);
         assert_eq!(told.iter().map(|it| it.figures.run.count()).sum::<u64>(), 6000);
         assert_eq!(told.iter().map(|it| it.figures.rows).sum::<u64>(), 12_000);
@@ -393,8 +575,8 @@ mod tests {
         for turn in 2..=3 * ROWS_MAX as u64 {
             let _ = digests.place(turn, text("x"));
         }
-        digests.add(first, &Cost { failed: true, ..cost() });
-        let told = digests.told();
+        add(&mut digests, first, &Cost { failed: true, ..cost() });
+        let told = told(&digests);
         let others = told.last().unwrap();
         assert_eq!((others.digest, others.figures.errors, others.figures.run.count()), (0, 1, 1));
     }
@@ -405,11 +587,11 @@ mod tests {
         let mut two = Digests::new(ROWS_MAX);
         for digests in [&mut one, &mut two] {
             let place = digests.place(7, text("a"));
-            digests.add(place, &cost());
+            add(digests, place, &cost());
         }
         let place = two.place(8, text("b"));
-        two.add(place, &cost());
-        let joined = join([one.told(), two.told()]);
+        add(&mut two, place, &cost());
+        let joined = join([told(&one), told(&two)]);
         let counts: Vec<_> = joined.iter().map(|it| (&*it.text, it.figures.run.count())).collect();
         assert_eq!(counts, [("a", 2), ("b", 1)]);
     }

@@ -21,6 +21,9 @@ pub struct Histogram {
     counts: [u64; CLASSES],
     count: u64,
     micros: u64,
+    /// The longest of all.
+    #[serde(default)]
+    longest: u64,
 }
 
 /// Written as classes and their counts, without those that are empty.
@@ -54,7 +57,7 @@ mod described {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { counts: [0; CLASSES], count: 0, micros: 0 }
+        Self { counts: [0; CLASSES], count: 0, micros: 0, longest: 0 }
     }
 }
 
@@ -64,6 +67,7 @@ impl Histogram {
         self.counts[class(micros)] += 1;
         self.count += 1;
         self.micros = self.micros.saturating_add(micros);
+        self.longest = self.longest.max(micros);
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -72,6 +76,7 @@ impl Histogram {
         }
         self.count += other.count;
         self.micros = self.micros.saturating_add(other.micros);
+        self.longest = self.longest.max(other.longest);
     }
 
     /// What has been added since an earlier state of the same histogram.
@@ -106,7 +111,12 @@ impl Histogram {
         self.counts[..class(micros)].iter().sum()
     }
 
-    /// The time that `share` of all did not exceed; a little more, never less.
+    /// The longest of all; of what has been added [`Self::since`], not less than that.
+    pub fn longest(&self) -> Option<Duration> {
+        (self.count > 0).then(|| Duration::from_micros(self.longest))
+    }
+
+    /// The time that `share` of all did not exceed; a little more, never less, and never more than the longest.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let rank = (share.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -114,7 +124,7 @@ impl Histogram {
             seen += count;
             seen >= rank
         })?;
-        Some(Duration::from_micros(first(class + 1)))
+        Some(Duration::from_micros(first(class + 1).min(self.longest)))
     }
 }
 
@@ -181,7 +191,13 @@ mod tests {
             let exact = share * 1000.0;
             assert!(found >= exact && found <= exact * 1.3 + 1.0, "{share}: {found}");
         }
-        assert_eq!(Histogram::default().quantile(0.5), None);
+        assert_eq!(histogram.quantile(1.0), Some(Duration::from_micros(1000)), "what was longest");
+        assert_eq!(histogram.longest(), Some(Duration::from_micros(1000)));
+        let (default, mut merged) = (Histogram::default(), histogram.clone());
+        assert_eq!((default.quantile(0.5), default.longest()), (None, None));
+        histogram.add(Duration::from_secs(7));
+        merged.merge(&histogram);
+        assert_eq!(merged.longest(), Some(Duration::from_secs(7)));
     }
 
     #[test]

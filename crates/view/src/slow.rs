@@ -1,15 +1,16 @@
 //! The slow log's form: that of MariaDB's own, as `pt-query-digest` and `mysqldumpslow` read it.
 //!
 //! Owns one entry: five lines that begin with `#`, then the schema, the time and the statement. Each attribute of
-//! Flifo's own stands at the end of a line, where both programs expect more of them. Invariant: no statement, and no
-//! name, can be taken for the beginning of another entry.
+//! Flifo's own stands at the end of a line, where both programs expect more of them. Invariants: no statement, and no
+//! name, can be taken for the beginning of another entry. An attribute has values of one kind in all entries: the first
+//! program takes one for a number if the first value that it meets is one, and gives up on a hundred that are none.
 
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use crate::calendar;
-use crate::logged::{Literals, LogEntry, LoggedText, NONE, word};
+use crate::logged::{Literals, LogEntry, LoggedText, word};
 
 /// A statement that has ended.
 #[derive(Clone, Debug)]
@@ -80,12 +81,12 @@ impl LogEntry for SlowEntry {
     fn put(&self, at: SystemTime, lost: u64, out: &mut String) {
         let Self { client, parts, rows, affected, .. } = self;
         let seconds = |time: Duration| format!("{:.6}", time.as_secs_f64());
-        let user = word(&self.user);
+        let user = name(&self.user);
         let (host, address) = match self.address {
             Some(address) => (address.to_string(), address.to_string()),
             None => ("localhost".to_owned(), String::new()),
         };
-        let schema = self.schema.as_deref().map(word);
+        let schema = self.schema.as_deref().map(name);
         // A string takes everything.
         let _ = writeln!(
             out,
@@ -94,7 +95,7 @@ impl LogEntry for SlowEntry {
              # Thread_id: {client}  Schema: {}  QC_hit: No\n\
              # Query_time: {}  Lock_time: 0.000000  Rows_sent: {rows}  Rows_examined: 0\n\
              # Rows_affected: {affected}  Queued_time: {}  Setup_time: {}  Server_time: {}  Writing_time: {}  \
-             Server: {}  Backend_id: {}  Last_errno: {}  Sampled: {}{}{}",
+             Server: {}{}  Last_errno: {}  Sampled: {}{}{}",
             calendar::short(at),
             schema.as_deref().unwrap_or_default(),
             seconds(parts.sum()),
@@ -102,8 +103,8 @@ impl LogEntry for SlowEntry {
             seconds(parts.setup),
             seconds(parts.server),
             seconds(parts.writing),
-            word(&self.backend.server),
-            self.backend.id.map_or_else(|| NONE.to_owned(), |id| id.to_string()),
+            name(&self.backend.server),
+            self.backend.id.map_or_else(String::new, |id| format!("  Backend_id: {id}")),
             self.error.unwrap_or_default(),
             if self.why == Why::Sampled { "Yes" } else { "No" },
             match self.sharers {
@@ -112,9 +113,9 @@ impl LogEntry for SlowEntry {
             },
             if lost > 0 { format!("  Lost_before: {lost}") } else { String::new() },
         );
-        if let Some(schema) = &schema {
+        if let Some(schema) = self.schema.as_deref().map(word) {
             let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '$');
-            let _ = match schema.chars().all(is_plain) {
+            let _ = match schema.chars().all(is_plain) && !is_value(&schema) {
                 true => writeln!(out, "use {schema};"),
                 false => writeln!(out, "use `{}`;", schema.replace('`', "``")),
             };
@@ -125,11 +126,35 @@ impl LogEntry for SlowEntry {
     }
 }
 
+/// A name as a word. What could be read as a value of another kind, or as the beginning of an attribute, is not.
+fn name(name: &str) -> String {
+    let mut name = word(name);
+    if name.ends_with(':') {
+        name.pop();
+        name.push('?');
+    }
+    if is_value(&name) { format!("'{name}'") } else { name }
+}
+
+/// Whether it is a number, or what attributes have that are true or false.
+fn is_value(word: &str) -> bool {
+    let is_numeric = |letter: char| letter.is_ascii_digit() || "+-.eE".contains(letter);
+    let is_number =
+        || word.chars().all(is_numeric) && word.contains(|it: char| it.is_ascii_digit());
+    matches!(word, "Yes" | "No") || is_number()
+}
+
+/// How lines begin that the programs take for a log's own. The last ones stand in a log's title, which a server writes
+/// when it starts, and which is dropped wherever it stands, with what is around it.
+const LOG_LINES: [&str; 8] = ["#", "use ", "SET ", "Time", "Tcp", "TCP", "TCp", "TcP"];
+
 /// A line that begins as those of a log do is moved to the right, which means the same to a server.
 fn put_statement(text: &LoggedText, literals: Literals, out: &mut String) {
     let shown = text.show(literals);
-    let is_log =
-        |line: &str| line.starts_with('#') || line.starts_with("use ") || line.starts_with("SET ");
+    let is_log = |line: &str| {
+        let is_title = line.starts_with(|it: char| it == '/' || it.is_ascii_uppercase());
+        LOG_LINES.iter().any(|it| line.starts_with(it)) || is_title && line.contains("Version")
+    };
     for (at, line) in shown.split('\n').enumerate() {
         if at > 0 {
             out.push('\n');
@@ -224,10 +249,39 @@ mod tests {
         for line in [
             "# User@Host: <none>[<none>] @ localhost []\n",
             "# Thread_id: 1073741830  Schema:   QC_hit: No\n",
-            "Server: db1  Backend_id: <none>  Last_errno: 1317  Sampled: Yes  Lost_before: 12\n\
+            "Server: db1  Last_errno: 1317  Sampled: Yes  Lost_before: 12\n\
              SET timestamp=1795716400;\nadministrator command: Execute;\n",
         ] {
             assert!(shown.contains(line), "{shown}");
+        }
+    }
+
+    #[test]
+    fn an_attribute_has_values_of_one_kind() {
+        for (name, shown, used) in [
+            ("123", "'123'", "`123`"),
+            ("1.5", "'1.5'", "`1.5`"),
+            ("+7.e-3", "'+7.e-3'", "`+7.e-3`"),
+            ("Yes", "'Yes'", "`Yes`"),
+            ("1st", "1st", "1st"),
+            ("e", "e", "e"),
+            ("Query_time:", "Query_time?", "`Query_time:`"),
+        ] {
+            let entry = SlowEntry {
+                user: name.to_owned(),
+                schema: Some(name.to_owned()),
+                backend: SlowBackend { server: name.to_owned(), id: None },
+                ..entry("SELECT 1")
+            };
+            let entry = put(&entry, 0);
+            for part in [
+                format!("User@Host: {shown}[{shown}] @"),
+                format!("  Schema: {shown}  QC_hit"),
+                format!("  Server: {shown}  Last_errno: 0"),
+                format!("\nuse {used};\n"),
+            ] {
+                assert!(entry.contains(&part), "{part}: {entry}");
+            }
         }
     }
 
@@ -238,6 +292,8 @@ mod tests {
             ("# User@Host: root[root]\nSELECT 1", " # User@Host: root[root]\nSELECT 1;\n"),
             ("use other", " use other;\n"),
             ("SET timestamp=7;\nSELECT 1", " SET timestamp=7;\nSELECT 1;\n"),
+            ("Time Id Command\nTcp port: 1", " Time Id Command\n Tcp port: 1;\n"),
+            ("/* Version 1 */ SELECT 1", " /* Version 1 */ SELECT 1;\n"),
             ("SELECT 1;;\n", "SELECT 1;\n"),
             (";", "/* nothing */;\n"),
         ] {

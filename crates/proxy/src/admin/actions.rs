@@ -8,7 +8,7 @@ use view::command::{Verb, Victim};
 use view::table::{Table, count, text};
 
 use crate::admin::Outside;
-use crate::cluster::facts::Standing;
+use crate::cluster::facts::{Standing, Takers};
 use crate::cluster::post::News;
 use crate::cluster::servers::Server;
 use crate::config::{self, Change, What};
@@ -28,6 +28,7 @@ impl Outside {
             Verb::Drain => Standing::Drain,
             Verb::Disable => Standing::Maintenance,
         };
+        let takers = self.takers_for(server);
         server.facts.stand(standing);
         let wake = |worker| self.shared.mail(worker, Mail::SlotFree(server.id));
         // Where there are other servers, new statements go to them, and a client that is bound to this one goes on.
@@ -48,7 +49,16 @@ impl Outside {
         self.survey.forget().await;
         tracing::info!(server = server.name, state = standing.name(), "set on the console");
         let running = server.slots.held();
-        Ok(format!("{}: {}; {running} statements run", server.name, standing.means()))
+        Ok(format!("{}: {}; {running} statements run", server.name, standing.means(takers)))
+    }
+
+    /// What becomes of the statements that a server would take, if it takes nothing new.
+    fn takers_for(&self, server: &Server) -> Takers {
+        match self.shared.cluster.routes_at(server.id) {
+            None => Takers::None,
+            Some(members) if members.is_writer(server.id) => Takers::Wait,
+            Some(_) => Takers::Read,
+        }
     }
 
     /// A server is to be the writer although it lacks what the one before it had.
@@ -170,10 +180,17 @@ impl Outside {
     /// Has another Flifo take over.
     pub(super) async fn upgrade(&self) -> Result<Table, String> {
         let done = self.upgrader.upgrade().await?;
-        let mut table =
-            Table::new(const { &[count("pid"), text("version"), count("moved"), count("left")] });
+        let mut table = Table::new(
+            const { &[count("pid"), text("version"), count("moved"), count("left"), text("why")] },
+        );
         let (moved, left) = (done.moved as u64, done.left as u64);
-        table.add([u64::from(done.pid).into(), done.version.into(), moved.into(), left.into()]);
+        table.add([
+            u64::from(done.pid).into(),
+            done.version.into(),
+            moved.into(),
+            left.into(),
+            done.why.into(),
+        ]);
         Ok(table)
     }
 }

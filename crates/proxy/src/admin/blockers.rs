@@ -1,13 +1,13 @@
 //! SHOW BLOCKERS: which client's transaction holds a row that another client's statement waits for.
 //!
 //! Each server is asked on a connection of its own, which ends with the answer, as the user that checks log in as
-//! (`checks.user`). What the server calls by its own numbers is joined with the clients that have those connections
+//! (`checks.user`). A client that blocks others and waits for none itself is a root. What the server calls by its own numbers is joined with the clients that have those connections
 //! now. Where a server does not tell, a row says why.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use view::narrow::{Form, Narrow, cut, shown};
+use view::narrow::{Form, Narrow, cut, plain, shown};
 use view::table::{Column, Table, Value, count, real, text};
 
 use super::Outside;
@@ -31,6 +31,7 @@ pub(super) const COLUMNS: &[Column] = &[
     text("blocking_state"),
     text("blocking_statement"),
     real("blocking_seconds"),
+    text("root"),
     text("note"),
 ];
 
@@ -38,11 +39,12 @@ pub(super) const NARROW: &[Narrow] = &[
     cut("server", 8),
     shown("waiting", "waiting_client", Form::AsItIs),
     shown("user", "waiting_user", Form::Cut(8)),
-    shown("for", "waiting_seconds", Form::Seconds),
-    shown("statement", "waiting_statement", Form::Cut(18)),
+    shown("since", "waiting_seconds", Form::Seconds),
+    shown("statement", "waiting_statement", Form::Cut(14)),
     shown("blocked_by", "blocking_client", Form::AsItIs),
+    plain("root"),
     shown("its_state", "blocking_state", Form::Cut(9)),
-    cut("note", 26),
+    cut("note", 20),
 ];
 
 /// What waits for what, as numbers of connections.
@@ -75,9 +77,9 @@ pub(super) async fn fill_now(outside: &Outside, surveyed: &Surveyed, table: &mut
         let asked = asked.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}")));
         match asked {
             Ok(pairs) => {
-                for (waiting, blocking) in pairs {
-                    table.rows.push(row(server, &clients, waiting, blocking));
-                }
+                let pairs = roots_first(pairs).into_iter();
+                let rows = pairs.map(|(pair, root)| row(server, &clients, pair, root));
+                table.rows.extend(rows);
             }
             Err(why) => {
                 let mut row = vec![Value::Null; COLUMNS.len()];
@@ -90,6 +92,15 @@ pub(super) async fn fill_now(outside: &Outside, surveyed: &Surveyed, table: &mut
         let held_back = |it: &&Person| it.server == server.id && it.wait == Some(LIKE_OTHERS);
         table.rows.extend(people.filter(held_back).map(|person| held_back_row(server, person)));
     }
+}
+
+/// What waits for what. Those that wait for none themselves come first: they are what all others wait for.
+fn roots_first(pairs: Vec<(u32, u32)>) -> Vec<((u32, u32), &'static str)> {
+    let waiting: HashSet<u32> = pairs.iter().map(|(waiting, _)| *waiting).collect();
+    let is_root = |blocking: &u32| if waiting.contains(blocking) { "no" } else { "yes" };
+    let mut told: Vec<_> = pairs.into_iter().map(|pair| (pair, is_root(&pair.1))).collect();
+    told.sort_by_key(|(_, root)| *root == "no");
+    told
 }
 
 /// A client whose statement is held back in Flifo: it would wait as well.
@@ -108,8 +119,8 @@ fn held_back_row(server: &Server, person: &Person) -> Vec<Value> {
 fn row(
     server: &Server,
     clients: &HashMap<(ServerId, u32), &Person>,
-    waiting: u32,
-    blocking: u32,
+    (waiting, blocking): (u32, u32),
+    root: &'static str,
 ) -> Vec<Value> {
     let (waits, blocks) = (clients.get(&(server.id, waiting)), clients.get(&(server.id, blocking)));
     let text_of = |person: &&&Person| person.work.as_ref().and_then(|work| work.text.clone());
@@ -127,6 +138,7 @@ fn row(
         blocks.map(|it| it.state.name()).into(),
         blocks.as_ref().and_then(text_of).into(),
         blocks.map(|it| it.changed.as_secs_f64()).into(),
+        root.into(),
         note.into(),
     ]
 }
@@ -153,4 +165,25 @@ async fn ask(outside: &Outside, server: &Server) -> Result<Vec<(u32, u32)>, Stri
 
 fn number(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_waits_for_none_itself() {
+        let told = roots_first(vec![(3, 2), (2, 1), (4, 2), (5, 1), (7, 8), (8, 7)]);
+        let want = [
+            ((2, 1), "yes"),
+            ((5, 1), "yes"),
+            ((3, 2), "no"),
+            ((4, 2), "no"),
+            // A deadlock that the server has still to end.
+            ((7, 8), "no"),
+            ((8, 7), "no"),
+        ];
+        assert_eq!(told, want);
+        assert!(roots_first(Vec::new()).is_empty());
+    }
 }

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use view::narrow;
+use view::narrow::{self, Narrow};
 use view::sql::{Answer, Query, Session, Source, SqlError, TableForm, TableName};
 use view::table::{Column, Table, Value};
 
@@ -108,10 +108,12 @@ pub(super) async fn answer(
         }
     };
     let narrowed = query.shown().filter(|shown| shown.form == TableForm::Shown);
-    Ok(match narrowed.and_then(|shown| Shown::named(&shown.name)) {
-        Some(shown) if !shown.narrow.is_empty() => {
-            narrow::narrow(&answer, shown.narrow, session.now)
-        }
+    let columns = narrowed.and_then(|shown| match shown.name.as_str() {
+        "help" => Some(help::NARROW),
+        name => Shown::named(name).map(|shown| shown.narrow),
+    });
+    Ok(match columns {
+        Some(columns) if !columns.is_empty() => narrow::narrow(&answer, columns, session.now),
         _ => answer,
     })
 }
@@ -135,6 +137,10 @@ impl Source for Made {
             *self.missing.borrow_mut() = Some(name.clone());
         }
         found
+    }
+
+    fn titles(&self, name: &TableName) -> &'static [Narrow] {
+        Shown::named(&name.name).map_or(&[], |shown| shown.narrow)
     }
 
     fn variable(&self, name: &str) -> Option<Value> {

@@ -1,9 +1,13 @@
 //! What `HELP` and `SHOW HELP` tell: the statements there are, each with what it does.
 
 use view::command::Verb;
+use view::narrow::{Narrow, wrapped};
 use view::table::{Table, text};
 
 use super::tables::SHOWN;
+
+/// What a screen has place for.
+pub(super) const NARROW: &[Narrow] = &[wrapped("statement", 44), wrapped("what_it_does", 69)];
 
 /// The statements there are, or those about one thing, which is in upper case.
 pub(super) fn help(about: Option<&str>) -> Result<Table, String> {

@@ -1,6 +1,7 @@
 //! /metrics: what Prometheus reads. Names are promises; times are histograms.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::cache::WhyNot;
 use engine::pin::Pin;
@@ -12,9 +13,10 @@ use super::survey::Surveyed;
 use super::tables::{pools_of_all, server_errors, total, whole};
 use super::{Outside, binlogs, mirrors, placement};
 use crate::cluster::servers::Server;
-use crate::dispatch::report::{GateReport, Report};
+use crate::dispatch::report::{GateReport, Oldest, Report};
 use crate::dispatch::states::{BackendState, ClientState, StateCounts};
 use crate::fault::Kind;
+use crate::records::events;
 use crate::worker::counters::Why;
 use crate::worker::panics;
 use crate::worker::turns::Told;
@@ -53,7 +55,31 @@ impl Outside {
             "From the reading of a statement to its writing to the server.",
             |report| &report.waited,
         );
+        self.times_by_server(&mut page, surveyed);
+        self.ages(&mut page, surveyed);
         page.into_text()
+    }
+
+    /// For how long what is unanswered has been so.
+    fn ages(&self, page: &mut Page, surveyed: &Surveyed) {
+        for (name, help, of) in AGES {
+            page.family(name, Family::Gauge, help);
+            for server in self.shared.cluster.servers.iter() {
+                let age = of(surveyed.oldest_at(server.id)).unwrap_or_default();
+                page.sample(&[("server", &server.name)], age.as_secs_f64());
+            }
+        }
+    }
+
+    fn times_by_server(&self, page: &mut Page, surveyed: &Surveyed) {
+        page.family(
+            "flifo_server_statement_seconds",
+            Family::Histogram,
+            "The same as flifo_statement_run_seconds, of each server.",
+        );
+        for server in self.shared.cluster.servers.iter() {
+            page.histogram(&[("server", &server.name)], &surveyed.run_at(server.id));
+        }
     }
 
     fn process(&self, page: &mut Page, surveyed: &Surveyed) {
@@ -157,11 +183,12 @@ impl Outside {
         for (log, counts) in all {
             page.sample(&[("log", log)], counts.written);
         }
-        let help = "Entries that were lost: the file could not be written, or not fast enough.";
+        let help = "Entries that were lost, lines of the log of events among them: the file could not be written, or not fast enough.";
         page.family("flifo_log_entries_lost_total", Family::Counter, help);
         for (log, counts) in all {
             page.sample(&[("log", log)], counts.lost);
         }
+        page.sample(&[("log", "events")], events::lost());
     }
 
     /// What checks have found of several servers.
@@ -258,6 +285,22 @@ fn turns(page: &mut Page, surveyed: &Surveyed) {
         it.recent.longest.as_secs_f64()
     });
 }
+
+/// An age at one server: its name, what it tells, and where that is found.
+type Age = (&'static str, &'static str, fn(Oldest) -> Option<Duration>);
+
+const AGES: [Age; 2] = [
+    (
+        "flifo_server_waiting_oldest_seconds",
+        "How long the statement has waited that has waited longest; 0: none waits.",
+        |oldest| oldest.waiting,
+    ),
+    (
+        "flifo_server_running_oldest_seconds",
+        "How long the statement has run that has run longest and has no answer; 0: none runs.",
+        |oldest| oldest.running,
+    ),
+];
 
 /// A gauge of one server: its name, what it tells, and where that is found.
 type Gauge = (&'static str, &'static str, fn(&Server, &GateReport) -> u64);

@@ -416,11 +416,11 @@ const DIGEST: &[Column] = &[
     count("sum_rows_sent"),
 ];
 
-/// When a statement was seen is not kept: it is said to have been from Flifo's start until now.
-fn query_digest(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
-    let (first, last) = (epoch(outside.started), epoch(SystemTime::now()));
+/// Of a statement of several users or schemas, the first of them is shown.
+fn query_digest(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
+    let ago = |ago: Duration| epoch(SystemTime::now().checked_sub(ago).unwrap_or(UNIX_EPOCH));
     for told in digests::join(surveyed.reports.iter().map(|report| report.digests.clone())) {
-        let Told { digest, text, figures } = told;
+        let Told { digest, text, asked, figures } = told;
         let run = &figures.run;
         if run.count() == 0 {
             continue;
@@ -428,17 +428,17 @@ fn query_digest(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
         let time = |share| run.quantile(share).map_or(0, micros);
         table.add([
             0_u32.into(),
-            "".into(),
-            "".into(),
+            asked.as_ref().and_then(|it| it.schema.clone()).unwrap_or_default().into(),
+            asked.as_ref().map(|it| it.user.clone()).unwrap_or_default().into(),
             "".into(),
             format!("0x{digest:016X}").into(),
             String::from(text).into(),
             run.count().into(),
-            first.into(),
-            last.into(),
+            asked.as_ref().map(|it| ago(it.first)).into(),
+            asked.as_ref().map(|it| ago(it.last)).into(),
             micros(run.sum()).into(),
             time(0.0).into(),
-            time(1.0).into(),
+            run.longest().map_or(0, micros).into(),
             figures.affected.into(),
             figures.rows.into(),
         ]);

@@ -13,6 +13,7 @@ use crate::admin::{self, NewDoors};
 use crate::cluster::servers::{ServerId, Site};
 use crate::config::{
     self, Applies, Change, InForce, Instructions, Listen, Logs, Plan, Problem, Settings, Warning,
+    What,
 };
 use crate::dispatch::worker::Shared;
 use crate::frontend::accounts;
@@ -73,6 +74,28 @@ struct Prepared {
     doors: NewDoors,
 }
 
+/// More changes are not told of one by one.
+const TOLD_MAX: usize = 50;
+
+/// What has changed, for the log.
+pub(super) fn told(changes: &[Change]) -> String {
+    let one = |change: &Change| match &change.what {
+        What::Changed(was, is) => {
+            let shown = |value: &Option<String>| value.as_deref().unwrap_or("not set").to_owned();
+            let (path, applies) = (&change.path, change.applies.name());
+            format!("{path}: {} -> {} ({applies})", shown(was), shown(is))
+        }
+        What::Added => format!("{}: added", change.path),
+        What::Removed => format!("{}: removed", change.path),
+        What::Renewed => format!("{}: renewed", change.path),
+    };
+    let mut told: Vec<_> = changes.iter().take(TOLD_MAX).map(one).collect();
+    if changes.len() > TOLD_MAX {
+        told.push(format!("and {} more", changes.len() - TOLD_MAX));
+    }
+    told.join("; ")
+}
+
 /// What a configuration was read as.
 type Loaded = Result<(Plan, Vec<Warning>), Vec<Problem>>;
 
@@ -103,8 +126,8 @@ impl Reloader {
                     self.shared.cluster.set_limit(server, None);
                 }
                 let waits = changes.iter().filter(|it| waits(it)).count();
-                let changes = changes.len();
-                tracing::info!(changes, waits, "the configuration was read again");
+                let (count, what) = (changes.len(), told(changes));
+                tracing::info!(changes = count, waits, what, "the configuration was read again");
             }
             Err(why) => tracing::error!(why, "the configuration was not read again"),
         }

@@ -73,6 +73,8 @@ pub struct TakenOver {
     /// Clients that it has already, and those that go to it as soon as they can.
     pub moved: u64,
     pub left: u64,
+    /// Why these have not gone yet; an older Flifo does not say.
+    pub why: String,
 }
 
 /// Has the Flifo that runs with this plan, or an older version of it, read its configuration again.
@@ -90,9 +92,12 @@ pub fn reload(plan: &Plan, address: Option<Address>) -> Result<Vec<ReloadedOptio
 /// Has the Flifo that runs with this plan, or an older version of it, hand over to the program that is installed now.
 pub fn upgrade(plan: &Plan, address: Option<Address>) -> Result<TakenOver, RemoteError> {
     let read = |row: &Row| {
-        let [Some(pid), Some(version), Some(moved), Some(left)] = &row[..] else { return None };
+        let [Some(pid), Some(version), Some(moved), Some(left), rest @ ..] = &row[..] else {
+            return None;
+        };
+        let why = rest.first().cloned().flatten().unwrap_or_default();
         let (pid, moved, left) = (pid.parse().ok()?, moved.parse().ok()?, left.parse().ok()?);
-        Some(TakenOver { pid, version: version.clone(), moved, left })
+        Some(TakenOver { pid, version: version.clone(), moved, left, why })
     };
     let told = ask(plan, address, "UPGRADE")?.first().and_then(read);
     told.ok_or_else(|| RemoteError::Refused("the console has not said what was done".to_owned()))

@@ -68,13 +68,7 @@ impl Packets {
     }
 
     pub(super) fn put_table(&mut self, table: Table) {
-        let heading = |column: &Column| AnswerColumn {
-            table: String::new(),
-            name: column.name.to_owned(),
-            kind: column.kind,
-        };
-        let columns = table.columns.iter().map(heading).collect();
-        self.put_answer(&Answer { columns, rows: table.rows });
+        self.put_answer(&table.into());
     }
 
     /// Rows under their names.

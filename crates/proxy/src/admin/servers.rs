@@ -4,12 +4,13 @@
 
 use std::time::SystemTime;
 
-use view::narrow::{Form, Narrow, cut, plain, shown};
+use view::histogram::Histogram;
+use view::narrow::{Form, Narrow, cut, plain, shown, wrapped};
 use view::table::{Column, Table, Value, count, real, text};
 
 use super::Outside;
 use super::survey::Surveyed;
-use super::tables::clock;
+use super::tables::{clock, millis};
 use crate::cluster::servers::Server;
 
 pub(super) const SERVERS: &[Column] = &[
@@ -35,17 +36,27 @@ pub(super) const SERVERS: &[Column] = &[
     text("agent"),
     text("resolved"),
     text("cluster"),
+    text("why"),
+    real("mean_ms"),
+    real("p50_ms"),
+    real("p95_ms"),
+    real("p99_ms"),
+    real("max_ms"),
+    real("waiting_seconds"),
+    real("running_seconds"),
 ];
 
 pub(super) const NARROW: &[Narrow] = &[
-    cut("name", 12),
-    cut("role", 10),
+    cut("name", 10),
+    cut("address", 18),
+    shown("role", "role", Form::Head),
     plain("state"),
-    shown("for", "state_seconds", Form::Seconds),
-    plain("running"),
-    plain("waiting"),
-    plain("backends"),
-    cut("reason", 28),
+    shown("lag", "lag_seconds", Form::Seconds),
+    shown("run", "running", Form::AsItIs),
+    shown("wait", "waiting", Form::AsItIs),
+    shown("oldest", "waiting_seconds", Form::Seconds),
+    plain("limit"),
+    wrapped("why", 19),
 ];
 
 pub(super) const CHECKS_NARROW: &[Narrow] = &[
@@ -74,6 +85,10 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
         });
         let version =
             server.facts.greeting().map(|it| String::from_utf8_lossy(&it.version).into_owned());
+        let why =
+            why(watched.as_ref().map(|it| it.role.as_str()), state.name, state.reason.as_deref());
+        let (run, oldest) = (surveyed.run_at(server.id), surveyed.oldest_at(server.id));
+        let quantile = |share| run.quantile(share).map(millis);
         table.add([
             server.name.clone().into(),
             server.address.to_string().into(),
@@ -97,7 +112,28 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
             agent.into(),
             resolved.into(),
             server.cluster.clone().into(),
+            why.into(),
+            mean(&run).into(),
+            quantile(0.5).into(),
+            quantile(0.95).into(),
+            quantile(0.99).into(),
+            run.longest().map(millis).into(),
+            oldest.waiting.map(|age| age.as_secs_f64()).into(),
+            oldest.running.map(|age| age.as_secs_f64()).into(),
         ]);
+    }
+}
+
+fn mean(run: &Histogram) -> Option<f64> {
+    (run.count() > 0).then(|| millis(run.sum()) / run.count() as f64)
+}
+
+/// Why a server is not used, or not as others are. `None`: there is nothing to say.
+fn why(role: Option<&str>, state: &str, reason: Option<&str>) -> Option<String> {
+    let of_role = role.and_then(|role| role.split_once([':', ',']));
+    match of_role {
+        Some((_, why)) => Some(why.trim().to_owned()),
+        None => reason.filter(|_| state != "up").map(str::to_owned),
     }
 }
 

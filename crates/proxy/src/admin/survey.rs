@@ -7,9 +7,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
+use view::histogram::Histogram;
 
 use crate::cluster::servers::ServerId;
-use crate::dispatch::report::{self, GateReport, Report, Want};
+use crate::dispatch::report::{self, GateReport, Oldest, Report, Want};
 use crate::dispatch::worker::Shared;
 
 /// What the workers have told.
@@ -25,6 +26,20 @@ impl Surveyed {
     pub(crate) fn at(&self, server: ServerId) -> GateReport {
         let gates = self.reports.iter().filter_map(|report| report.gates.get(server.0));
         gates.copied().fold(GateReport::default(), GateReport::plus)
+    }
+
+    /// What has waited and run for longest at a server.
+    pub(crate) fn oldest_at(&self, server: ServerId) -> Oldest {
+        let ages = self.reports.iter().filter_map(|report| report.oldest.get(server.0));
+        ages.copied().fold(Oldest::default(), Oldest::max)
+    }
+
+    /// How long statements have run at a server.
+    pub(crate) fn run_at(&self, server: ServerId) -> Histogram {
+        let mut run = Histogram::default();
+        let reports = self.reports.iter().filter_map(|report| report.run_at.get(server.0));
+        reports.for_each(|report| run.merge(report));
+        run
     }
 }
 

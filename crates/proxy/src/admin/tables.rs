@@ -15,12 +15,15 @@ use view::narrow::{Form, Narrow, cut, plain, shown};
 use view::table::{Column, Table, Value, count, real, text};
 
 use super::survey::Surveyed;
-use super::{Outside, binlogs, blockers, cached, listings, mirrors, placement, rules, servers};
+use super::{
+    Outside, binlogs, blockers, cached, listings, mirrors, placement, rules, servers, succession,
+};
 use crate::cluster::servers::ServerId;
 use crate::config;
 use crate::dispatch::report::{PoolReport, Want};
 use crate::dispatch::states::ClientState;
 use crate::fault::Kind;
+use crate::records::events;
 use crate::worker::counters::Why;
 
 /// A table that can be asked for.
@@ -59,7 +62,7 @@ pub(super) const DIGESTS: Want = Want { digests: true, ..NUMBERS };
 pub(super) const BACKENDS: Want = Want { backends: true, ..NUMBERS };
 
 /// All tables.
-pub(super) static SHOWN: [Shown; 28] = [
+pub(super) static SHOWN: [Shown; 29] = [
     Shown {
         name: "servers",
         help: "servers, their states, and how much of them is in use",
@@ -82,6 +85,8 @@ pub(super) static SHOWN: [Shown; 28] = [
             count("clients_pinned"),
             count("backends"),
             count("backends_busy"),
+            real("waiting_seconds"),
+            real("running_seconds"),
         ],
         narrow: &[
             cut("user", 16),
@@ -89,7 +94,9 @@ pub(super) static SHOWN: [Shown; 28] = [
             plain("pass_through"),
             shown("idle", "clients_idle", Form::AsItIs),
             shown("waiting", "clients_waiting", Form::AsItIs),
+            shown("oldest", "waiting_seconds", Form::Seconds),
             shown("running", "clients_running", Form::AsItIs),
+            shown("longest", "running_seconds", Form::Seconds),
             shown("pinned", "clients_pinned", Form::AsItIs),
             plain("backends"),
             shown("busy", "backends_busy", Form::AsItIs),
@@ -116,17 +123,20 @@ pub(super) static SHOWN: [Shown; 28] = [
             count("backend"),
             text("server"),
             count("worker"),
+            text("program"),
+            text("last_statement"),
+            real("transaction_seconds"),
         ],
         narrow: &[
             plain("id"),
-            cut("user", 12),
-            cut("address", 21),
-            shown("state", "state", Form::Cut(9)),
-            shown("for", "state_seconds", Form::Seconds),
-            shown("trx", "in_transaction", Form::AsItIs),
-            cut("pin", 16),
-            shown("kept", "pinned_seconds", Form::Seconds),
-            plain("backend"),
+            cut("user", 10),
+            shown("host", "address", Form::Host(15)),
+            cut("program", 10),
+            shown("state", "state", Form::Cut(8)),
+            shown("since", "state_seconds", Form::Seconds),
+            shown("trx", "transaction_seconds", Form::Seconds),
+            cut("pin", 12),
+            cut("last_statement", 14),
         ],
         fill: clients,
     },
@@ -259,15 +269,22 @@ pub(super) static SHOWN: [Shown; 28] = [
             real("waited_most_ms"),
             count("shared"),
             real("charged_ms"),
+            text("user"),
+            text("schema"),
+            text("server"),
+            text("first_seen"),
+            text("last_seen"),
         ],
         narrow: &[
-            cut("text", 46),
+            cut("text", 30),
+            cut("user", 10),
             plain("count"),
             plain("errors"),
             shown("total", "total_ms", Form::Millis),
             shown("mean", "mean_ms", Form::Millis),
             shown("p99", "p99_ms", Form::Millis),
             shown("waited", "waited_ms", Form::Millis),
+            shown("last", "last_seen", Form::Ago),
         ],
         fill: all_digests,
     },
@@ -406,6 +423,14 @@ pub(super) static SHOWN: [Shown; 28] = [
         fill: rules::strangers,
     },
     Shown {
+        name: "succession",
+        help: "this process, and the one before it while that has clients (flifo upgrade)",
+        want: NUMBERS,
+        columns: succession::COLUMNS,
+        narrow: succession::NARROW,
+        fill: succession::fill,
+    },
+    Shown {
         name: "listeners",
         help: "the addresses that Flifo listens on, and for what",
         want: NUMBERS,
@@ -463,6 +488,7 @@ impl PoolReport {
         self.pinned += other.pinned;
         self.backends += other.backends;
         self.backends_busy += other.backends_busy;
+        self.oldest = self.oldest.max(other.oldest);
     }
 
     pub(super) const fn idle(&self) -> u64 {
@@ -499,6 +525,8 @@ fn pools(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
             pool.pinned.into(),
             pool.backends.into(),
             pool.backends_busy.into(),
+            pool.oldest.waiting.map(|age| age.as_secs_f64()).into(),
+            pool.oldest.running.map(|age| age.as_secs_f64()).into(),
         ]);
     }
 }
@@ -523,6 +551,9 @@ fn clients(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
                 person.backend.into(),
                 server_name(outside, person.server).into(),
                 report.worker.into(),
+                person.program.clone().into(),
+                person.last_statement.clone().into(),
+                person.transaction.map(|since| since.as_secs_f64()).into(),
             ]);
         }
     }
@@ -640,6 +671,7 @@ fn stats(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
         table.add([format!("logs.{log}.written").into(), counts.written.into()]);
         table.add([format!("logs.{log}.lost").into(), counts.lost.into()]);
     }
+    table.add(["logs.events.lost".into(), events::lost().into()]);
     for (at, why) in Why::ALL.iter().enumerate() {
         let counted =
             surveyed.reports.iter().filter_map(|report| report.sent_again.get(at)).sum::<u64>();
@@ -670,7 +702,8 @@ fn all_digests(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
     let mut told = digests::join(surveyed.reports.iter().map(|report| report.digests.clone()));
     // What Flifo answers itself, like a plain BEGIN, has cost the server nothing.
     told.retain(|told| told.figures.run.count() > 0);
-    for digests::Told { digest, text, figures } in told {
+    let ago = |ago: Duration| clock(SystemTime::now().checked_sub(ago).unwrap_or(UNIX_EPOCH));
+    for digests::Told { digest, text, asked, figures } in told {
         let quantile = |run: &Histogram, share| run.quantile(share).map(millis);
         let count = figures.run.count();
         let total = millis(figures.run.sum());
@@ -688,11 +721,16 @@ fn all_digests(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
             quantile(&figures.run, 0.5).into(),
             quantile(&figures.run, 0.95).into(),
             quantile(&figures.run, 0.99).into(),
-            quantile(&figures.run, 1.0).into(),
+            figures.run.longest().map(millis).into(),
             millis(figures.waited).into(),
             millis(figures.waited_most).into(),
             figures.shared.into(),
             millis(figures.charged).into(),
+            asked.as_ref().map(|it| and_others(&it.user, it.others.users)).into(),
+            asked.as_ref().and_then(schema_of).into(),
+            asked.as_ref().map(|it| and_others(&it.server, it.others.servers)).into(),
+            asked.as_ref().map(|it| ago(it.first)).into(),
+            asked.as_ref().map(|it| ago(it.last)).into(),
         ]);
     }
     // The costliest first, as one wants to see them.
@@ -701,6 +739,18 @@ fn all_digests(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
         _ => 0.0,
     };
     table.rows.sort_by(|one, two| cost(two).total_cmp(&cost(one)));
+}
+
+/// The first of its kind, and whether there were more.
+fn and_others(first: &str, more: bool) -> String {
+    format!("{first}{}", if more { " and others" } else { "" })
+}
+
+fn schema_of(asked: &digests::ToldAsked) -> Option<String> {
+    match (&asked.schema, asked.others.schemas) {
+        (None, false) => None,
+        (schema, more) => Some(and_others(schema.as_deref().unwrap_or("none"), more)),
+    }
 }
 
 fn errors(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
@@ -744,7 +794,7 @@ fn options(outside: &Outside, _: &Surveyed, table: &mut Table) {
     }
 }
 
-fn millis(time: Duration) -> f64 {
+pub(super) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 

@@ -5,6 +5,7 @@
 //! rest ([`crate::dispatch::departure`]). Until the new one is ready nothing changes here; if it ends before this one has
 //! nothing left, this one accepts again.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -20,7 +21,9 @@ use crate::config::Listen;
 use crate::dispatch::departure;
 use crate::dispatch::description::{Departure, Reception};
 use crate::dispatch::kill_orders;
-use crate::dispatch::worker::Shared;
+use crate::dispatch::predecessor::{self, HELD, Left};
+use crate::dispatch::report;
+use crate::dispatch::worker::{Shared, Worker};
 use crate::frontend::listener;
 use crate::frontend::passed::{Passed, Purpose};
 use crate::frontend::succession::{Conversation, Silence};
@@ -57,6 +60,8 @@ pub(crate) struct Upgraded {
     /// Clients that have gone already, and those that go as soon as they can.
     pub(crate) moved: usize,
     pub(crate) left: usize,
+    /// Why these have not gone.
+    pub(crate) why: String,
 }
 
 /// A client at rest goes within milliseconds; for others the answer does not wait longer.
@@ -121,7 +126,7 @@ impl Upgrader {
         let (pid, version) = prepared.inspect_err(|_| conversation.close())?;
         let clients = self.shared.clients.load(Ordering::Relaxed);
         self.stop_accepting().await;
-        if let Err(error) = conversation.go() {
+        if let Err(error) = conversation.go(&self.shared) {
             self.accept_again().await;
             return Err(format!("process {pid} has ended: {error}"));
         }
@@ -131,6 +136,11 @@ impl Upgrader {
             clients,
             "another Flifo takes over: clients go there as soon as they can"
         );
+        // The other one has the rest of the connections.
+        for server in self.shared.cluster.servers.iter() {
+            let limit = server.backends.limit();
+            server.backends.set_elsewhere(limit - limit / 2, |_| {});
+        }
         self.depart(&conversation, pid);
         let begun = Instant::now();
         let mut left = clients;
@@ -139,7 +149,13 @@ impl Upgrader {
             left = self.shared.clients.load(Ordering::Relaxed);
         }
         match self.shared.is_departing() {
-            true => Ok(Upgraded { pid, version, moved: clients.saturating_sub(left), left }),
+            true => {
+                let why = if left > 0 { self.left().await.told() } else { String::new() };
+                if left > 0 {
+                    tracing::info!(left, why, "clients stay with this Flifo (limits.upgrade)");
+                }
+                Ok(Upgraded { pid, version, moved: clients.saturating_sub(left), left, why })
+            }
             false => Err(format!(
                 "process {pid} has ended; this Flifo goes on with the clients that it has"
             )),
@@ -167,6 +183,7 @@ impl Upgrader {
     /// The other Flifo has ended: this one is to be the one again.
     async fn accept_again(&self) {
         self.shared.depart(false);
+        predecessor::share(&self.shared, |_| 0);
         kill_orders::part(&self.shared, Neighbour::After);
         for worker in 0..self.shared.worker_count() {
             let _ = self.shared.ask(worker, departure::cancel).await;
@@ -269,7 +286,10 @@ impl Upgrader {
             }
             let totals = self.totals().await;
             // It is told to the other one for as long as that is there.
-            let _ = tell.send(Departure::Count(totals.clone().since(&counted)));
+            let held = self.shared.cluster.servers.iter();
+            let held = held.map(|it| (format!("{HELD}{}", it.name), u64::from(it.backends.held())));
+            let now = self.left().await.totals().chain(held);
+            let _ = tell.send(Departure::Count(totals.clone().since(&counted).with(now)));
             counted = totals;
             // What comes from the Flifo before this one goes on to the next.
             if left == 0 && !self.shared.is_arriving() {
@@ -303,7 +323,7 @@ impl Upgrader {
         let mut lists = Vec::new();
         for worker in 0..self.shared.worker_count() {
             let told = self.shared.ask(worker, |worker| {
-                let told = worker.tally.digests();
+                let told = report::digests(worker);
                 worker.tally.reset_digests();
                 told
             });
@@ -312,14 +332,28 @@ impl Upgrader {
         view::digests::join(lists)
     }
 
+    /// Why clients are still here.
+    async fn left(&self) -> Left {
+        let mut left = Left::default();
+        for worker in 0..self.shared.worker_count() {
+            left = left.plus(self.shared.ask(worker, departure::left).await.unwrap_or_default());
+        }
+        left
+    }
+
     /// What all workers have counted.
     async fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for worker in 0..self.shared.worker_count() {
-            if let Ok(one) = self.shared.ask(worker, |worker| worker.counters.totals()).await {
+            if let Ok(one) = self.shared.ask(worker, totals_of).await {
                 totals = totals.plus(&one);
             }
         }
         totals
     }
+}
+
+/// What a worker has counted.
+fn totals_of(worker: &Rc<Worker>) -> Totals {
+    worker.counters.totals().with(worker.tally.error_totals())
 }

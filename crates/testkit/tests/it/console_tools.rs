@@ -70,12 +70,18 @@ impl Town {
         names.map(str::to_owned).collect()
     }
 
-    fn stats(&self) -> Vec<std::collections::BTreeMap<String, String>> {
+    fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.http)).unwrap();
-        let request = b"GET /stats;csv HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        stream.write_all(request).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn stats(&self) -> Vec<std::collections::BTreeMap<String, String>> {
+        let answer = self.get("/stats;csv");
         let body = answer.split_once("\r\n\r\n").unwrap().1;
         let mut lines = body.lines();
         let names: Vec<_> = lines.next().unwrap().trim_start_matches("# ").split(',').collect();
@@ -247,6 +253,11 @@ fn tables_fit_a_screen_and_are_whole_in_full() {
         let text = town.mariadb(&["--table"], &format!("SHOW {table}"));
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or_default();
         assert!(widest <= 120, "SHOW {table} is {widest} wide:\n{text}");
+        // What is printed above a column can be asked about.
+        for title in town.columns(&format!("SHOW {table}")) {
+            let text = format!("SHOW {table} WHERE {title} IS NOT NULL ORDER BY {title} DESC");
+            console.query(&text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        }
         let wanted: Vec<_> = town.columns(&format!("SELECT * FROM {table}"));
         assert_eq!(town.columns(&format!("SHOW FULL {table}")), wanted, "{table}");
     }
@@ -265,6 +276,115 @@ fn tables_fit_a_screen_and_are_whole_in_full() {
 }
 
 #[test]
+fn a_server_is_shown_with_why_it_is_not_used_and_how_long_its_statements_take() {
+    let town = Town::start(1, "");
+    let (mut client, mut console) = (town.client(), town.console());
+    client.query("SELECT SLEEP(0.02)").unwrap();
+    client.query("CREATE TABLE t_written (a INT)").unwrap();
+    let [writer] = &console.query("SHOW SERVERS WHERE role = 'writer'").unwrap()[..] else {
+        panic!("there is one writer")
+    };
+    let address = format!("127.0.0.1:{}", town.cluster.servers[0].port());
+    assert_eq!((&*writer[0], &writer[1]), ("db1", &address), "{writer:?}");
+    let times = "SELECT mean_ms, p50_ms, p95_ms, p99_ms, max_ms FROM servers WHERE name = 'db1'";
+    let times: Vec<f64> =
+        console.query(times).unwrap()[0].iter().map(|time| time.parse().unwrap()).collect();
+    assert!(times.iter().all(|time| *time > 0.0 && *time <= times[4]), "{times:?}");
+    let page = town.get("/metrics");
+    assert!(page.contains("flifo_server_statement_seconds_count{server=\"db1\"} "), "{page}");
+
+    // What becomes of statements that a server does not take any more.
+    let said = console.query("DRAIN db2").unwrap().remove(0).remove(0);
+    assert!(said.contains("new reads go to other servers") && !said.contains("wait"), "{said}");
+    wait_for("db2 to be out of use", || {
+        console.query("SELECT 1 FROM servers WHERE name = 'db2' AND why IS NOT NULL").unwrap().len()
+            == 1
+    });
+    // All of the reason is there, on as many rows as it takes.
+    let whole = console.query("SELECT why FROM servers WHERE name = 'db2'").unwrap().remove(0);
+    let shown = console.query("SHOW SERVERS WHERE name = 'db2'").unwrap();
+    let shown: Vec<_> = shown.iter().map(|row| row.last().unwrap().as_str()).collect();
+    assert_eq!(shown.join(" "), whole[0]);
+    for order in ["ENABLE db2", "DISABLE db2", "ENABLE db2"] {
+        console.query(order).unwrap();
+    }
+    wait_for("db2 to be in use", || {
+        console.query("SELECT 1 FROM servers WHERE name = 'db2' AND role = 'reader'").unwrap().len()
+            == 1
+    });
+    // That it is down until it has been checked is by order.
+    let log = town.flifo.log();
+    assert!(!log.contains("\"level\":\"ERROR\""), "{log}");
+    let said = console.query("DRAIN db1").unwrap().remove(0).remove(0);
+    assert!(said.contains("wait for another writer"), "{said}");
+    console.query("ENABLE db1").unwrap();
+
+    // For how long the oldest waits.
+    assert!(
+        town.get("/metrics").contains("flifo_server_waiting_oldest_seconds{server=\"db1\"} 0\n")
+    );
+    console.query("PAUSE db1").unwrap();
+    let held = std::thread::spawn(move || {
+        client.query("INSERT INTO t_written VALUES (1)").map(|_| client)
+    });
+    for table in ["servers", "pools"] {
+        let oldest = format!("SELECT 1 FROM {table} WHERE waiting_seconds > 0.01");
+        wait_for("a statement that waits", || console.query(&oldest).unwrap().len() == 1);
+    }
+    let page = town.get("/metrics");
+    assert!(!page.contains("flifo_server_waiting_oldest_seconds{server=\"db1\"} 0\n"), "{page}");
+    console.query("RESUME db1").unwrap();
+    drop((held.join().unwrap().unwrap(), console));
+    let (ended, log) = town.flifo.stop();
+    assert!(ended.success(), "{log}");
+}
+
+#[test]
+fn clients_and_statements_are_shown_with_who_asked_what_and_when() {
+    let town = Town::start(0, "");
+    let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: town.flifo.port() };
+    let (user, password) = (PrivateServer::USER, Cluster::password());
+    let client = Client::builder(address, user, password)
+        .schema(PrivateServer::DATABASE)
+        .program("billing")
+        .connect();
+    let (mut client, mut console) = (client.unwrap(), town.console());
+    client.query("CREATE TABLE t_asked (a INT)").unwrap();
+    client.query("SELECT SLEEP(0.02), 'asked'").unwrap();
+    client.query("BEGIN").unwrap();
+    client.query("INSERT INTO t_asked VALUES (7)").unwrap();
+    let told = "SELECT program, last_statement, transaction_seconds > 0 FROM clients";
+    wait_for("the client to be at rest", || {
+        console.query("SELECT 1 FROM clients WHERE state = 'reading'").unwrap().len() == 1
+    });
+    let row = console.query(told).unwrap().remove(0);
+    assert_eq!(row, ["billing", "INSERT INTO t_asked VALUES (?)", "1"]);
+    client.query("COMMIT").unwrap();
+    let open = "SELECT 1 FROM clients WHERE transaction_seconds IS NOT NULL";
+    wait_for("the transaction to be over", || console.query(open).unwrap().is_empty());
+
+    let of = "FROM digests WHERE text LIKE 'SELECT SLEEP%'";
+    let who = console.query(&format!("SELECT user, schema, server {of}")).unwrap().remove(0);
+    assert_eq!(who, [user, PrivateServer::DATABASE, "db1"]);
+    let exact = console.query(&format!("SELECT max_ms = total_ms, max_ms >= 20 {of}")).unwrap();
+    assert_eq!(exact, [["1", "1"]]);
+    let seen = format!(
+        "SELECT first_seen = last_seen, UNIX_TIMESTAMP() - last_seen BETWEEN -2 AND 600 {of}"
+    );
+    assert_eq!(console.query(&seen).unwrap(), [["1", "1"]]);
+    // Another schema than the first.
+    client.query("USE information_schema").unwrap();
+    client.query("SELECT SLEEP(0), 'asked'").unwrap();
+    let who = format!("SELECT user, schema, first_seen < last_seen {of}");
+    let others = format!("{} and others", PrivateServer::DATABASE);
+    // An answer of the console is not made anew within milliseconds.
+    wait_for("the other schema", || console.query(&who).unwrap() == [[user, &others, "1"]]);
+    drop((client, console));
+    let (ended, log) = town.flifo.stop();
+    assert!(ended.success(), "{log}");
+}
+
+#[test]
 fn help_is_there_for_clients_that_have_one_of_their_own() {
     let town = Town::start(0, "");
     // `help` itself is the mariadb client's.
@@ -272,7 +392,11 @@ fn help_is_there_for_clients_that_have_one_of_their_own() {
     for statement in ["PAUSE", "RELOAD", "SHOW PROCESSLIST", "RESET"] {
         assert!(all.contains(statement), "{all}");
     }
-    let one = town.mariadb(&["--batch", "--skip-column-names"], "SHOW HELP 'reload'");
+    let wide = town.mariadb(&["--table"], "SHOW HELP");
+    let widest = wide.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+    assert!(widest <= 120, "SHOW HELP is {widest} wide:\n{wide}");
+    let all = town.mariadb(&["--batch"], "SHOW FULL HELP");
+    let one = town.mariadb(&["--batch", "--skip-column-names"], "SHOW FULL HELP 'reload'");
     assert_eq!((one.lines().count(), one.starts_with("RELOAD\t")), (1, true), "{one}");
     let manual = std::fs::read_to_string("../../docs/manual/console.md").unwrap();
     for line in all.lines().filter(|line| line.starts_with("SHOW ")) {
@@ -316,11 +440,11 @@ fn the_processlist_says_what_clients_run_and_wait_for() {
     let user = PrivateServer::USER;
     let grant = format!("GRANT PROCESS ON *.* TO '{user}'@'%'");
     town.cluster.servers[0].sql(&grant).unwrap();
-    let blockers = "SELECT b.blocking_state, b.waiting_statement, w.state, h.state, b.note FROM blockers b \
+    let blockers = "SELECT b.blocking_state, b.waiting_statement, w.state, h.state, b.root, b.note FROM blockers b \
                     JOIN clients w ON w.id = b.waiting_client JOIN clients h ON h.id = b.blocking_client";
-    let want = ["reading", "UPDATE locked SET a = ? WHERE a = ?", "running", "reading"];
+    let want = ["reading", "UPDATE locked SET a = ? WHERE a = ?", "running", "reading", "yes"];
     wait_for("the server to tell what waits", || {
-        console.query(blockers).unwrap().first().is_some_and(|row| row[..4] == want)
+        console.query(blockers).unwrap().first().is_some_and(|row| row[..5] == want)
     });
     let resting = console.query("SHOW FULL PROCESSLIST WHERE Command = 'Sleep'").unwrap();
     assert_eq!((resting.len(), &*resting[0][8]), (1, "reading"), "{resting:?}");

@@ -196,6 +196,17 @@ impl<'a> Compiler<'a> {
             .iter()
             .find(|(name, _)| matches!(names, [one] if name.eq_ignore_ascii_case(one)));
         let Some((_, tree)) = aliased else {
+            let titled = |name: &str| {
+                let has = |heading: &Heading| {
+                    heading.titles.iter().any(|it| it.eq_ignore_ascii_case(name))
+                };
+                scope.headings.iter().position(has)
+            };
+            if let [one] = names
+                && let Some(at) = titled(one)
+            {
+                return Ok(Node::Column(at));
+            }
             // Servers take these for functions.
             return match names {
                 [one] if functions::needs_no_parentheses(one) => functions::call(one, Vec::new()),

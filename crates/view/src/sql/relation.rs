@@ -6,6 +6,7 @@ use super::compile::{Compiler, Scope};
 use super::node::{Node, is_true};
 use super::run::{Heading, Relation, Run, SHOWN, SqlError, TableName, deeper, parts};
 use super::select;
+use crate::narrow::Narrow;
 use crate::table::{Table, Value};
 
 fn table_name(name: &ObjectName, shown: Option<&TableName>) -> Option<TableName> {
@@ -70,8 +71,9 @@ fn factor(run: &Run<'_>, factor: &TableFactor, depth: usize) -> Result<Relation,
                 let message = format!("Table '{name}' doesn't exist");
                 SqlError::new(1146, b"42S02", message)
             })?;
+            let titles = run.source.titles(&table);
             let alias = alias.as_ref().map_or(table.name, |alias| alias.name.value.clone());
-            of_table(run, found, &alias)
+            of_table(run, found, titles, &alias)
         }
         TableFactor::Derived { subquery, alias, .. } => {
             let mut answer = select::query(run, subquery, depth)?;
@@ -84,12 +86,18 @@ fn factor(run: &Run<'_>, factor: &TableFactor, depth: usize) -> Result<Relation,
     }
 }
 
-fn of_table(run: &Run<'_>, table: &Table, alias: &str) -> Result<Relation, SqlError> {
+fn of_table(
+    run: &Run<'_>,
+    table: &Table,
+    titles: &[Narrow],
+    alias: &str,
+) -> Result<Relation, SqlError> {
     let heading = |column: &crate::table::Column| Heading {
         table: alias.to_owned(),
         name: column.name.to_owned(),
         kind: column.kind,
         is_merged: false,
+        titles: titles.iter().filter(|it| it.from == column.name).map(|it| it.title).collect(),
     };
     for row in &table.rows {
         run.fuel.copy(row)?;

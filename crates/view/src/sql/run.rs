@@ -4,7 +4,8 @@ use std::cell::Cell;
 
 use sqlparser::ast::ObjectName;
 
-use crate::table::{Kind, Table, Value};
+use crate::narrow::Narrow;
+use crate::table::{Column, Kind, Table, Value};
 
 /// Expressions, subqueries and unions inside one another.
 pub(super) const DEPTH_MAX: usize = 48;
@@ -45,6 +46,11 @@ pub trait Source {
     /// name, and has the statement run again.
     fn table(&self, name: &TableName) -> Option<&Table>;
 
+    /// Under which other names columns of a table are shown, as title and column.
+    fn titles(&self, _: &TableName) -> &'static [Narrow] {
+        &[]
+    }
+
     /// `@@name`, in lower case.
     fn variable(&self, name: &str) -> Option<Value>;
 
@@ -76,6 +82,17 @@ pub struct AnswerColumn {
     pub table: String,
     pub name: String,
     pub kind: Kind,
+}
+
+impl From<Table> for Answer {
+    fn from(table: Table) -> Self {
+        let heading = |column: &Column| AnswerColumn {
+            table: String::new(),
+            name: column.name.to_owned(),
+            kind: column.kind,
+        };
+        Self { columns: table.columns.iter().map(heading).collect(), rows: table.rows }
+    }
 }
 
 impl Answer {
@@ -159,6 +176,7 @@ impl From<Answer> for Relation {
             name: column.name,
             kind: column.kind,
             is_merged: false,
+            titles: Vec::new(),
         };
         Self { headings: answer.columns.into_iter().map(heading).collect(), rows: answer.rows }
     }
@@ -172,6 +190,8 @@ pub(super) struct Heading {
     pub(super) kind: Kind,
     /// `USING` shows it once, as the other table's.
     pub(super) is_merged: bool,
+    /// What a `SHOW` writes above it, if that is another name.
+    pub(super) titles: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, Default)]

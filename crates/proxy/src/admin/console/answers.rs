@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use view::command::{self, Command};
+use view::narrow;
 use view::sql::{Session, SqlError};
 use view::table::{Table, text};
 
@@ -10,7 +11,7 @@ use super::{ConsoleSession, Refusal, audited};
 use crate::admin::any_server::VERSION;
 use crate::admin::cached;
 use crate::admin::catalog::{self, Rights};
-use crate::admin::help::help;
+use crate::admin::help;
 use crate::admin::resultset::Packets;
 use crate::admin::rules;
 
@@ -39,8 +40,9 @@ impl ConsoleSession {
                 packets.put_answer(&answer);
             }
             Command::Help(about) => {
-                let found = help(about.as_deref());
-                packets.put_table(found.map_err(|error| Refusal(1064, b"42000", error))?);
+                let found = help::help(about.as_deref());
+                let found = found.map_err(|error| Refusal(1064, b"42000", error))?;
+                packets.put_answer(&narrow::narrow(&found.into(), help::NARROW, 0.0));
             }
             Command::ExplainRules(asked) => {
                 let told = rules::explain(&self.outside, &asked);
