@@ -15,6 +15,8 @@ use bench::progress::Progress;
 use clap::ValueEnum;
 use testkit::differ::program::Brand;
 use testkit::logins::campaign::{self, Report};
+use testkit::logins::connected::{self, PROMISE};
+use testkit::logins::handshakes;
 use testkit::logins::site::{Site, Way};
 
 /// How much is run.
@@ -28,7 +30,7 @@ pub(crate) struct Extent {
     /// Only this batch of a seed, as a finding names it.
     #[arg(long)]
     batch: Option<u64>,
-    /// Attempts of a batch of accounts.
+    /// Attempts of a batch of accounts; of those that change, steps.
     #[arg(long, default_value_t = 200)]
     attempts: usize,
     /// Only these ways.
@@ -42,9 +44,22 @@ pub(crate) struct Extent {
     /// A line of Flifo's section `[server]`, as `account_terms = "flifo"`: what it allows must be found.
     #[arg(long)]
     setting: Vec<String>,
+    /// What is tried.
+    #[arg(long, value_enum, default_value = "batches")]
+    what: What,
     /// Ends after so many findings.
     #[arg(long, default_value_t = 10)]
     findings: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Many accounts, and logins with them.
+    Batches,
+    /// A few accounts that change while clients are connected.
+    Connected,
+    /// Handshakes byte by byte.
+    Handshakes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -60,6 +75,9 @@ enum WayName {
     Accounts,
     Learnt,
 }
+
+/// Of one batch at most.
+const HANDSHAKES: u64 = 1 << 16;
 
 /// Seeds of one series do not meet those of another.
 const SERIES: u64 = 1 << 32;
@@ -103,7 +121,7 @@ fn series(
     interrupt: &Interrupt,
 ) -> Result<Report> {
     if let Some(batch) = extent.batch {
-        return Ok(campaign::run(&mut sites[0], flifo, batch, extent.attempts, ways));
+        return Ok(extent.what.run(&mut sites[0], flifo, batch, extent.attempts, ways));
     }
     let progress = Mutex::new(Progress::begin(&format!("seed {seed}"), extent.logins));
     let total = Mutex::new(Report::default());
@@ -117,7 +135,7 @@ fn series(
     let lane = |site: &mut Site| {
         while !is_over() {
             let batch = next.fetch_add(1, Relaxed);
-            let report = campaign::run(site, flifo, batch, extent.attempts, ways);
+            let report = extent.what.run(site, flifo, batch, extent.attempts, ways);
             let mut total = total.lock().expect("no lane panics with it");
             total.add(report);
             progress.lock().expect("no lane panics with it").set(total.logins);
@@ -160,6 +178,28 @@ fn print(seed: u64, report: &Report) {
     }
     for (way, count) in &report.unknowable {
         println!("{count:>8}  {way:?}: less special account");
+    }
+}
+
+impl What {
+    fn run(
+        self,
+        site: &mut Site,
+        flifo: &Path,
+        seed: u64,
+        attempts: usize,
+        ways: &[Way],
+    ) -> Report {
+        match self {
+            Self::Batches => campaign::run(site, flifo, seed, attempts, ways),
+            Self::Connected => connected::run(site, flifo, seed, attempts, ways, PROMISE),
+            Self::Handshakes => {
+                let (begin, count) = (seed.wrapping_mul(HANDSHAKES), attempts as u64);
+                let undue = handshakes::compare(flifo, begin..begin.saturating_add(count));
+                // Each by two Flifos.
+                Report { logins: 2 * count, undue, ..Report::default() }
+            }
+        }
     }
 }
 

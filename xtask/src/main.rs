@@ -1,6 +1,6 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! beyond | bulk | cost | allocations | gate-cost | rule-cost | turn-cost | differ | logins | linear | hostile | reloads |
-//! rights | rules | servers | set-up | share-cost | cache-cost | package | upgrades |
+//! beyond | bulk | cost | allocations | gate-cost | rule-cost | turn-cost | differ | logins | linear | hostile | impostors |
+//! reloads | rights | rules | servers | set-up | share-cost | cache-cost | package | upgrades |
 //! texts`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
@@ -17,6 +17,7 @@ mod drivers;
 mod errand;
 mod gate_cost;
 mod hostile;
+mod impostors;
 mod linear;
 mod logins;
 mod matrix;
@@ -160,6 +161,14 @@ enum Task {
     Hostile {
         #[command(flatten)]
         extent: hostile::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Servers that are not the server make random demands in logins: they hear no password but where
+    /// `server.tls` says so.
+    Impostors {
+        #[command(flatten)]
+        extent: impostors::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -325,6 +334,10 @@ fn run(task: Task) -> Result<()> {
         Task::Hostile { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             hostile::run(&extent, &flifo, &Interrupt::listen()?)
+        }
+        Task::Impostors { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            impostors::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::Reloads { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;

@@ -30,3 +30,4 @@ pub mod shrink;
 pub mod site;
 pub mod succession;
 pub mod text;
+mod told;

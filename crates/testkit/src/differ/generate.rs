@@ -88,10 +88,21 @@ pub fn generate(seed: u64, shape: Shape) -> Program {
         all: shape.all,
         brand: shape.brand,
     };
-    let clients: Vec<_> = (0..shape.clients).map(|number| plan(&mut random, number)).collect();
+    let mut clients: Vec<_> = (0..shape.clients).map(|number| plan(&mut random, number)).collect();
+    // Apart from what else is drawn. What rows have changed, no EOF packet tells: it is told with the next change that is
+    // to be told, and Flifo is told of more than its client.
+    let mut told = Random::new(seed ^ TOLD);
+    if told.once_in(2) {
+        clients.iter_mut().for_each(|Plan { abilities, .. }| {
+            abilities.track = told.once_in(2) && abilities.no_eof;
+        });
+    }
     let users: Vec<usize> = clients.iter().map(|plan| plan.user).collect();
-    let mut writers: Vec<_> =
-        (0..shape.clients).map(|number| Writer::new(number, style, &users)).collect();
+    let writer = |(number, plan): (usize, &Plan)| {
+        let tracks = plan.abilities.track;
+        Writer { tracks, ..Writer::new(number, style, &users) }
+    };
+    let mut writers: Vec<_> = clients.iter().enumerate().map(writer).collect();
     let mut steps = Vec::with_capacity(shape.steps);
     let mut turn = 0;
     while steps.len() < shape.steps {
@@ -124,6 +135,9 @@ pub fn generate(seed: u64, shape: Shape) -> Program {
     let title = vec![format!("Made from seed {seed}.")];
     Program { title, only: Some(shape.brand), pace: style.pace, clients, steps }
 }
+
+/// Tells the numbers by which clients are told of changes from others of a seed.
+const TOLD: u64 = 0x7461_6c6b;
 
 pub(super) fn plan(random: &mut Random, number: usize) -> Plan {
     let (no_eof, multi) = (random.once_in(2), random.once_in(2));
@@ -162,6 +176,8 @@ struct Writer {
     /// Kinds that are left of this session.
     left: usize,
     connected: bool,
+    /// It is told of changes to its session.
+    tracks: bool,
     /// It has prepared an XA transaction in this session.
     has_prepared: bool,
     others: Vec<usize>,
@@ -190,6 +206,7 @@ impl Writer {
             session: 0,
             left: 0,
             connected: false,
+            tracks: false,
             has_prepared: false,
             all: style.all,
             brand: style.brand,
@@ -205,6 +222,13 @@ impl Writer {
             self.session += 1;
             self.left = 2 + random.below(12);
             self.pending.push_back(Action::Connect);
+            // Else it is told of little.
+            for kind in LISTENS {
+                if self.tracks && random.once_in(2) {
+                    let text = self.fill(kind, 1, random);
+                    self.pending.push_back(Action::Query(bytes(&text)));
+                }
+            }
             return;
         }
         if self.left == 0 {
@@ -222,6 +246,9 @@ impl Writer {
             }
             random.pick(self.topic.kinds)
         };
+        if self.tracks && TOLD_OTHERWISE.iter().any(|words| kind.contains(words)) {
+            return;
+        }
         if !self.all && is_unsettled(kind) || self.brand == Brand::MySql && is_unsteady(kind) {
             return;
         }
@@ -312,6 +339,8 @@ pub(super) fn fill(text: &str, mut choose: impl FnMut(&str) -> String) -> String
 /// What is merely drawn for these braces.
 pub(super) fn draw(inside: &str, random: &mut Random) -> Option<String> {
     const WORDS: &[&str] = &["ant", "bee", "cat", "dog", "eel"];
+    // About a buffer, and far more.
+    const LENGTHS: &[&str] = &["16300", "16384", "40000", "100000", "1200000"];
     if inside.contains('|') {
         let choices: Vec<&str> = inside.split('|').collect();
         return Some(random.pick(&choices).to_owned());
@@ -319,9 +348,22 @@ pub(super) fn draw(inside: &str, random: &mut Random) -> Option<String> {
     match inside {
         "n" => Some(random.below(100).to_string()),
         "w" => Some(random.pick(WORDS).to_owned()),
+        "long" => Some(format!("{{fill:{}}}", random.pick(LENGTHS))),
         _ => None,
     }
 }
+
+/// What a client that is told of changes asks to be told of at first.
+const LISTENS: &[&str] = &[
+    "SET {session_track_system_variables|@@session_track_system_variables|SESSION session_track_system_variables} = '*'",
+    "SET {SESSION |LOCAL |@@}session_track_state_change = {ON|1|TRUE|'on'}",
+    "SET {session_track_transaction_info|@@session.session_track_transaction_info} = {CHARACTERISTICS|2|'characteristics'|STATE}",
+];
+
+/// What such a client is told otherwise: of all variables, whichever it names; of what a statement's end has put back, sooner;
+/// of a variable that Flifo sets in the place of diagnostics.
+const TOLD_OTHERWISE: [&str; 3] =
+    ["session_track_system_variables = 'autocommit'", "SET STATEMENT", "GET DIAGNOSTICS"];
 
 fn is_unsettled(kind: &str) -> bool {
     UNSETTLED.iter().any(|(words, _)| kind.contains(words))

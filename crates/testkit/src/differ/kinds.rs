@@ -5,6 +5,7 @@
 //!
 //! * `{one|another}`: one of these;
 //! * `{n}` a small number, `{w}` a word, `{s}` the client's schema, `{p}` a slot, the same one in all of a kind;
+//! * `{long}`: a value longer than a buffer, in an execute, as long data, or behind raw bytes;
 //! * `{made}`: a number that no other client's tables make;
 //! * `{lock}` and `{xid}`: names that no other session of the program uses;
 //! * `{victim}`: another client;

@@ -9,8 +9,9 @@
 //!    shown as messages.
 //! 3. Connection ids in errors 1094 and 1095, which repeat what a `KILL` has named, and in error 1064 where it repeats
 //!    a `KILL`.
-//! 4. The flag 0x4000 (state has changed) for a client that has not asked to be told of changes: it says nothing
-//!    without them, and MariaDB sets it now and then, a statement late.
+//! 4. The flag 0x4000 (state has changed) where no changes follow: it says nothing without them, and MariaDB sets it now
+//!    and then, a statement late. They follow in the OK packets of clients that ask for them; there, the order of
+//!    changes, the values of `last_gtid` and `timestamp`, and a schema that the client is in already are masked, too.
 //! 5. The flag 0x0400 (other columns than when the statement was prepared): Flifo prepares statements anew, on other
 //!    backends and after changes, and a server that has just prepared one finds nothing changed. The columns are there.
 //! 6. How a killed connection ends: with error 1927 (MariaDB), with an end of the stream, or with a reset.
@@ -26,12 +27,12 @@ use wire::Capabilities;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2, rsa};
 use wire::bytes::Write;
 use wire::command::Opcode;
-use wire::handshake::{AuthPacket, Greeting, Login};
+use wire::handshake::{AuthPacket, Greeting, Login, version_numbers};
 use wire::response::{ERR, ErrPacket, OK};
 use wire::statement;
 
 use super::masks;
-use super::program::{Abilities, Action, How, Plan, Slot, Value, replace};
+use super::program::{Abilities, Action, How, Plan, Slot, Value, find_all, replace};
 use super::reading::{Packets, Shape};
 
 pub use super::reading::Packet;
@@ -199,6 +200,8 @@ impl Peer {
         // MariaDB calls itself a server with extended abilities by leaving this one out.
         let is_mysql = greeting.capabilities.has(Capabilities::LONG_PASSWORD);
         connection.hides_plans = is_mysql;
+        connection.told.tells_transactions =
+            is_mysql && [9, 0, 0] <= version_numbers(&greeting.version);
         let mut connection = Connection {
             packets: connection,
             id: greeting.connection_id,
@@ -206,7 +209,7 @@ impl Peer {
             statements: HashMap::new(),
             is_mysql,
         };
-        let is_in = connection.finish_login(&self.door, packets)?;
+        let is_in = connection.finish_login(&self.door, self.plan.abilities, packets)?;
         self.connection = is_in.then_some(connection);
         Ok(())
     }
@@ -221,7 +224,12 @@ struct Own<'a> {
 
 impl Connection {
     /// Answers questions for the password until there is an end. True: it is in.
-    fn finish_login(&mut self, door: &Door, packets: &mut Vec<Packet>) -> io::Result<bool> {
+    fn finish_login(
+        &mut self,
+        door: &Door,
+        abilities: Abilities,
+        packets: &mut Vec<Packet>,
+    ) -> io::Result<bool> {
         loop {
             let mut seen = Vec::new();
             let payload = self.packets.read(&mut seen)?;
@@ -246,6 +254,7 @@ impl Connection {
                 AuthPacket::Ok | AuthPacket::Err => {
                     packet.sequence = 0;
                     packets.push(packet);
+                    self.packets.told.sort_last(packets, abilities);
                     return Ok(payload.first() == Some(&OK));
                 }
             }
@@ -263,18 +272,22 @@ impl Connection {
             let payload = self.change_user(door, own, *number, *in_schema)?;
             self.statements.clear();
             self.packets.send(0, &payload)?;
-            return self.finish_login(door, packets).map(|_| ());
+            return self.finish_login(door, own.abilities, packets).map(|_| ());
         }
         let (payload, shape) = self.encode(own, action);
         // What was said before the connection ended is read in any case.
         let sent = self.packets.send(0, &payload);
         self.packets.read_reply(shape, own.abilities, packets)?;
         sent?;
-        if let (Action::Prepare { slot, .. }, Some(first)) = (action, packets.first_mut())
-            && first.payload.first() == Some(&OK)
-        {
-            self.statements.insert(*slot, Prepared::read(&first.payload));
-            statement::set_id(&mut first.payload, u32::from(*slot));
+        if let (Action::Prepare { slot, .. }, Some(first)) = (action, packets.first_mut()) {
+            if first.payload.first() == Some(&OK) {
+                self.statements.insert(*slot, Prepared::read(&first.payload));
+                statement::set_id(&mut first.payload, u32::from(*slot));
+            } else if self.is_mysql {
+                // The values that follow are meant for another statement. From 8.0.22 on, what an older one makes of them
+                // depends on the types that it was executed with before.
+                self.statements.remove(slot);
+            }
         }
         if *action == Action::Reset {
             self.statements.clear();
@@ -341,7 +354,7 @@ impl Connection {
             }
             Action::Bulk { slot, rows } => (self.bulk(*slot, rows), Shape::Results),
             Action::LongData { slot, parameter, bytes } => {
-                let rest = [&id(*slot)[..], &parameter.to_le_bytes(), bytes].concat();
+                let rest = [&id(*slot)[..], &parameter.to_le_bytes(), &filled(bytes)].concat();
                 (of(Opcode::StmtSendLongData, &rest), Shape::Nothing)
             }
             Action::Fetch { slot, rows } => {
@@ -360,7 +373,7 @@ impl Connection {
                 let id = own.ids.get(*client).copied().unwrap_or(0);
                 (of(Opcode::ProcessKill, &id.to_le_bytes()), Shape::One)
             }
-            Action::Raw(bytes) => (bytes.clone(), Shape::One),
+            Action::Raw(bytes) => (filled(bytes), Shape::One),
             Action::Ping
             | Action::Connect
             | Action::Quit
@@ -374,12 +387,13 @@ impl Connection {
     }
 
     /// A MySQL server that lacks values in an execute, or types for the next one, reads what is in its memory behind the
-    /// packet, as MariaDB does in a bulk execution. So there are as many values as the statement has parameters.
+    /// packet, as MariaDB does in a bulk execution. So there are as many values as the statement has parameters. They are
+    /// numbers: from 8.0.22 on, a NULL is of the type that its parameter had before.
     fn filled(&self, slot: u8, values: &[Value]) -> Vec<Value> {
         let mut values = values.to_vec();
         if self.is_mysql {
             let parameters = self.statements.get(&slot).map_or(0, |it| it.parameters);
-            values.resize(values.len().max(parameters), Value::Null);
+            values.resize(values.len().max(parameters), Value::Int(1));
         }
         values
     }
@@ -467,10 +481,24 @@ fn with_ids(text: &[u8], own: &Own<'_>) -> Vec<u8> {
     text
 }
 
+/// As many bytes as `{fill:100000}` at its end names, so that programs with long values stay short to read.
+fn filled(text: &[u8]) -> Vec<u8> {
+    const MOST: usize = 1 << 24;
+    const FILL: &[u8] = b"{fill:";
+    let named = find_all(text, FILL).last().and_then(|&at| {
+        let digits = text[at + FILL.len()..].strip_suffix(b"}")?;
+        Some((at, std::str::from_utf8(digits).ok()?.parse().ok()?))
+    });
+    let (at, length): (usize, usize) = named.unwrap_or((text.len(), 0));
+    let mut filled = text[..at].to_vec();
+    filled.resize(at + length.min(MOST), b'x');
+    filled
+}
+
 /// A value with connection ids in the place of those that it names.
 fn with_id(value: &Value, own: &Own<'_>) -> Value {
     match value {
-        Value::Text(text) => Value::Text(with_ids(text, own)),
+        Value::Text(text) => Value::Text(filled(&with_ids(text, own))),
         Value::Number(text) => {
             let digits = String::from_utf8_lossy(&with_ids(text, own)).into_owned();
             Value::Int(digits.parse().unwrap_or(0))

@@ -11,6 +11,7 @@ use wire::frame::{HEADER, Header, put_packet};
 use wire::response::{EOF, ERR, LOCAL_INFILE, OK, Status};
 
 use super::program::Abilities;
+use super::told::Told;
 
 /// One packet; a long one is put together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,7 @@ pub(super) struct Packets {
     at: usize,
     /// The server's flags on how it has planned a statement are taken off.
     pub(super) hides_plans: bool,
+    pub(super) told: Told,
 }
 
 /// What a client answers to `LOAD DATA LOCAL`.
@@ -47,7 +49,7 @@ struct End(Status);
 
 impl Packets {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, unread: Vec::new(), at: 0, hides_plans: false }
+        Self { stream, unread: Vec::new(), at: 0, hides_plans: false, told: Told::default() }
     }
 
     pub(super) fn send(&mut self, sequence: u8, payload: &[u8]) -> io::Result<()> {
@@ -65,7 +67,11 @@ impl Packets {
     ) -> io::Result<()> {
         match shape {
             Shape::Nothing => Ok(()),
-            Shape::One => self.read(into).map(|_| ()),
+            Shape::One => {
+                self.read(into)?;
+                self.told.sort_last(into, abilities);
+                Ok(())
+            }
             Shape::Results => self.read_results(abilities, into),
             Shape::Prepared => self.read_prepared(abilities, into),
             Shape::Rows => self.read_rows(abilities, into).map(|_| ()),
@@ -217,9 +223,11 @@ impl Packets {
         Ok(())
     }
 
-    /// Takes flags off the packet that was read last, which ends something: see the masks in `peer`. That "the session's
-    /// state has changed" is masked for a client only that does not want to know.
-    fn mask_flags(&self, packets: &mut [Packet], abilities: Abilities, is_ok: bool) {
+    /// Takes flags off the packet that was read last, which ends something: see the masks in `peer`.
+    fn mask_flags(&mut self, packets: &mut [Packet], abilities: Abilities, is_ok: bool) {
+        if is_ok {
+            self.told.sort_last(packets, abilities);
+        }
         let Some(packet) = packets.last_mut() else { return };
         let mut reader = Reader::new(&packet.payload);
         let before = if is_ok {
@@ -231,7 +239,7 @@ impl Packets {
         };
         let high = packet.payload.len() - reader.len() + 1;
         if let Some(flags) = packet.payload.get_mut(high).filter(|_| before) {
-            let state = if abilities.track { 0 } else { Status::STATE_CHANGED.0 };
+            let state = if abilities.track && is_ok { 0 } else { Status::STATE_CHANGED.0 };
             *flags &= !(((state | METADATA_CHANGED) >> 8) as u8);
         }
         if let Some(flags) = packet.payload.get_mut(high - 1).filter(|_| before && self.hides_plans)

@@ -62,7 +62,7 @@ fn rules(site: &mut Site) -> Rules {
         Brand::MariaDb => Rules::MariaDb,
         Brand::MySql => {
             let version = site.query("SELECT VERSION()").expect("a version").remove(0).remove(0);
-            Rules::of_mysql(&version)
+            Rules::of_mysql(version.as_bytes())
         }
     }
 }
@@ -185,6 +185,15 @@ fn settle(site: &mut Site, account: &Account) {
         }
     }
     site.query("FLUSH USER_RESOURCES").expect("it is forgotten");
+}
+
+/// Ends what is left of clients' connections.
+pub(super) fn settle_all(site: &mut Site) {
+    let of_clients = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER LIKE 'held%' OR USER LIKE 'renamed%'";
+    for row in site.query(of_clients).expect("the connections") {
+        // It may be gone already.
+        let _ = site.query(&format!("KILL {}", row[0]));
+    }
 }
 
 /// The accounts that a login by this name may come to.

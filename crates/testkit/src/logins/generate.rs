@@ -17,8 +17,25 @@ pub struct Batch {
     pub attempts: Vec<Attempt>,
     /// How Flifo reaches the server.
     pub leg: Leg,
-    /// What each name is configured with, where it is: none for clients that are passed through.
-    pub configured: Vec<(String, Option<String>)>,
+    /// The names that are configured.
+    pub configured: Vec<Configured>,
+}
+
+impl Batch {
+    /// The same for a server that has no other accounts than those that each run needs.
+    #[must_use]
+    pub fn without_accounts(self) -> Self {
+        Self { accounts: Vec::new(), configured: Vec::new(), ..self }
+    }
+}
+
+/// What Flifo is told of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configured {
+    pub name: String,
+    /// None: its clients are passed through.
+    pub password: Option<String>,
+    pub second: Option<String>,
 }
 
 /// Flifo's way to the server.
@@ -219,18 +236,24 @@ fn limited(random: &mut Random, number: usize, can: Abilities) -> Account {
     }
 }
 
-/// Most names are configured with the password of one of their accounts.
-fn configured(random: &mut Random, accounts: &[Account]) -> Vec<(String, Option<String>)> {
-    let mut configured: Vec<(String, Option<String>)> = Vec::new();
+/// Most names are configured with the passwords of their accounts.
+fn configured(random: &mut Random, accounts: &[Account]) -> Vec<Configured> {
+    let mut configured: Vec<Configured> = Vec::new();
     for account in accounts {
-        let is_known = configured.iter().any(|(name, _)| *name == account.user);
+        let is_known = configured.iter().any(|it| it.name == account.user);
         if account.user.is_empty() || is_known || random.once_in(6) {
             continue;
         }
         let of_name: Vec<_> = accounts.iter().filter(|it| it.user == account.user).collect();
-        let password = pick(random, &of_name).proofs.iter().find_map(Proof::password);
+        let chosen = pick(random, &of_name);
+        let password = chosen.proofs.iter().find_map(Proof::password);
         let password = password.filter(|_| !random.once_in(8)).map(str::to_owned);
-        configured.push((account.user.clone(), password));
+        // A configuration with two says that each is a password of each account of this name.
+        let others = chosen.proofs.iter().filter_map(Proof::password).skip(1);
+        let mut others = others.filter(|it| !it.is_empty() && password.as_deref() != Some(*it));
+        let second = others.next().filter(|_| of_name.len() == 1 && password.is_some());
+        let second = second.map(str::to_owned);
+        configured.push(Configured { name: account.user.clone(), password, second });
     }
     configured
 }

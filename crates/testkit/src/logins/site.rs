@@ -10,7 +10,7 @@ use wire::auth::Plugin;
 use super::account::{Account, quote};
 use super::attempt::{BASE_PASSWORD, BASES, Keys, Target};
 use super::certificates;
-use super::generate::{Abilities, Batch, Leg};
+use super::generate::{Abilities, Batch, Configured, Leg};
 use crate::client::{Client, Problem};
 use crate::differ::program::Brand;
 use crate::flifo::Flifo;
@@ -48,6 +48,8 @@ pub struct Site {
     pub can: Abilities,
     /// More lines of each Flifo's section `[server]`: what takes a mend out shows that it is found.
     pub settings: String,
+    /// How often each Flifo reads accounts that it has no reason to read.
+    pub period: &'static str,
 }
 
 enum Server {
@@ -56,7 +58,7 @@ enum Server {
 }
 
 /// The user that may read the server's table of accounts.
-const READER: &str = "accounts_reader";
+pub const READER: &str = "accounts_reader";
 
 /// Accounts that the server's own installation has made.
 const KEPT: &str = "'sbtest','admin','mariadb.sys','mysql.sys','mysql.session','mysql.infoschema'";
@@ -123,7 +125,8 @@ impl Site {
         });
         let can = Abilities { brand, ed25519, native, tls };
         let settings = String::new();
-        let mut site = Self { server, admin, folder, direct_keys, keys, can, settings };
+        let period = "1h";
+        let mut site = Self { server, admin, folder, direct_keys, keys, can, settings, period };
         site.query("CREATE ROLE role0").expect("a role");
         Some(site)
     }
@@ -257,6 +260,7 @@ impl Site {
             false => text.push_str(&format!("address = \"127.0.0.1:{}\"\n", direct.port)),
         }
         text.push_str(&self.settings);
+        text.push_str(&format!("accounts_period = {:?}\n", self.period));
         if has_certificate && self.can.tls {
             let file = |name: &str| self.folder.path().join(name);
             text.push_str(&format!(
@@ -269,29 +273,31 @@ impl Site {
             text.push_str("tls = \"off\"\n");
         }
         if way == Way::Accounts {
-            text.push_str(&format!("accounts_user = \"{READER}\"\naccounts_period = \"1h\"\n"));
+            text.push_str(&format!("accounts_user = \"{READER}\"\n"));
         }
         if way != Way::Learnt {
             text.push_str("learn_passwords = \"off\"\n");
         }
-        let mut user = |name: &str, password: Option<&str>| {
+        let mut user = |name: &str, password: Option<&str>, second: Option<&str>| {
             let password = password.map_or_else(
                 || "mode = \"pass-through\"".to_owned(),
                 |password| format!("password = {password:?}"),
             );
-            text.push_str(&format!("[[users]]\nname = {name:?}\n{password}\n"));
+            let second = second.map(|it| format!("second_password = {it:?}\n"));
+            let second = second.unwrap_or_default();
+            text.push_str(&format!("[[users]]\nname = {name:?}\n{password}\n{second}"));
         };
         match way {
             Way::PassThrough | Way::Learnt => {}
             Way::Configured => {
-                user(BASES[0], Some(BASE_PASSWORD));
-                user(BASES[1], None);
-                user(&batch.limited.user, Some("secret"));
-                for (name, password) in &batch.configured {
-                    user(name, password.as_deref());
+                user(BASES[0], Some(BASE_PASSWORD), None);
+                user(BASES[1], None, None);
+                user(&batch.limited.user, Some("secret"), None);
+                for Configured { name, password, second } in &batch.configured {
+                    user(name, password.as_deref(), second.as_deref());
                 }
             }
-            Way::Accounts => user(READER, Some(BASE_PASSWORD)),
+            Way::Accounts => user(READER, Some(BASE_PASSWORD), None),
         }
         text
     }

@@ -57,6 +57,7 @@ fn site() -> &'static Site {
                  CREATE USER shown@'%' IDENTIFIED VIA {with} REQUIRE SUBJECT '/CN=Flifo'; \
                  CREATE USER x509@'%' IDENTIFIED VIA mysql_native_password USING '' REQUIRE X509; \
                  GRANT ALL ON *.* TO x509@'%'; \
+                 CREATE USER either@'%' IDENTIFIED VIA {with} OR mysql_native_password REQUIRE X509; \
                  CREATE USER plain@'%' IDENTIFIED VIA {with}; \
                  CREATE USER blank@'%' IDENTIFIED VIA mysql_native_password USING ''; \
                  CREATE USER someone@'%' IDENTIFIED VIA unix_socket"
@@ -351,13 +352,18 @@ fn pools(way: &str, more: &str) -> Flifo {
     )
 }
 
-#[test]
-fn a_pooled_client_meets_its_accounts_demands_by_what_it_brings_itself() {
+/// A user that reads the table of accounts.
+fn make_reader() {
     let with = format!("mysql_native_password USING PASSWORD('{PASSWORD}')");
     let reader = format!(
         "CREATE USER IF NOT EXISTS reader@'%' IDENTIFIED VIA {with}; GRANT SELECT ON mysql.global_priv TO reader@'%'"
     );
     site().server.sql(&reader).expect("a reader");
+}
+
+#[test]
+fn a_pooled_client_meets_its_accounts_demands_by_what_it_brings_itself() {
+    make_reader();
     for way in ["configured", "table"] {
         let flifo = pools(way, "");
         let code = |asked: Result<(), Problem>| match asked {
@@ -393,6 +399,37 @@ fn a_pooled_client_meets_its_accounts_demands_by_what_it_brings_itself() {
         assert_eq!(ask(client(&flifo, "tls", PASSWORD)).unwrap(), "tls");
         assert_eq!(ask(client(&flifo, "shown", PASSWORD)).unwrap(), "shown");
         assert_eq!(ask(client(&flifo, "x509", "")).unwrap(), "x509");
+    }
+}
+
+/// The server's own words for it are those of a wrong password.
+#[test]
+fn a_client_with_the_right_password_hears_that_its_account_demands_a_certificate() {
+    make_reader();
+    let reader = "accounts_user = \"reader\"\nlearn_passwords = \"off\"";
+    let flifo = by_tcp("127.0.0.1", reader, &pooled("reader"));
+    let told = |asked: Result<(), Problem>| match asked.expect_err("a refusal") {
+        Problem::Refused { code: 1045, message, .. } => message,
+        error => panic!("{error}"),
+    };
+    // After wrong passwords the server is asked whether it takes a right one.
+    for round in 0..2 {
+        for (user, right) in [("shown", &[PASSWORD][..]), ("either", &[PASSWORD, ""])] {
+            let log_in =
+                |password: &str| told(client(&flifo, user, password).tls().connect().map(drop));
+            let change = |password: &str| {
+                let mut other = client(&flifo, "plain", PASSWORD).tls().connect().expect("a login");
+                told(other.change_user(user, password, &Plugin::NativePassword))
+            };
+            for ask in [&log_in as &dyn Fn(&str) -> String, &change] {
+                for password in right {
+                    let told = ask(password);
+                    assert!(told.contains("demands a certificate"), "{round} {user} {told}");
+                }
+                let told = ask("wrong");
+                assert!(told.contains("using password: YES"), "{round} {user}: {told}");
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use backend::Address;
 use bench::private_server::PrivateServer;
@@ -10,6 +11,8 @@ use testkit::client::{Client, Problem};
 use testkit::differ::program::Brand;
 use testkit::flifo::{Flifo, program};
 use testkit::logins::campaign;
+use testkit::logins::connected::{self, Bounds, Late};
+use testkit::logins::handshakes;
 use testkit::logins::site::{Site, Way};
 use wire::auth::Plugin;
 
@@ -152,12 +155,12 @@ fn a_table_tells_that_a_clients_account_is_another_one() {
     assert_eq!(account(from(flifo.port(), 2, "either", "x")), Err(1045));
     // One that is made, or dropped, is seen.
     server().sql("CREATE USER late@localhost IDENTIFIED BY 'l'").expect("an account");
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(1));
     assert_eq!(account(from(flifo.port(), 2, "late", "l")), Err(1045));
     server()
         .sql("DROP USER late@localhost; CREATE USER late@'%' IDENTIFIED BY 'l'")
         .expect("another");
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(1));
     assert_eq!(account(from(flifo.port(), 2, "late", "l")).as_deref(), Ok("late@%"));
 }
 
@@ -192,6 +195,32 @@ fn nobody_gets_more_than_directly() {
     let ways = [Way::PassThrough, Way::Configured];
     let is_found = |seed| !campaign::run(&mut site, program(), seed, 60, &ways).findings.is_empty();
     assert!((0..10).any(is_found));
+}
+
+/// Has accounts change while clients are connected.
+fn change_accounts(brand: Brand, seeds: std::ops::Range<u64>, ways: &[Way]) {
+    let Some(mut site) = Site::start(brand) else { return };
+    let (mut admitted, mut refused) = (0, 0);
+    let bounds = Bounds { beside: Duration::from_secs(60), late: Late::PassedOver };
+    for seed in seeds {
+        let report = connected::run(&mut site, program(), seed, 40, ways, bounds);
+        let found = report.findings.iter().chain(&report.undue).chain(&report.wordless);
+        let found: Vec<_> = found.cloned().collect();
+        assert!(found.is_empty(), "{}", found.join("\n"));
+        admitted += report.admitted;
+        refused += report.refused;
+    }
+    assert!(10 < admitted && 2 < refused, "{admitted} {refused}");
+}
+
+#[test]
+fn accounts_change_under_connected_clients_as_they_do_directly() {
+    change_accounts(Brand::MariaDb, 6..7, Way::all(Brand::MariaDb));
+}
+
+#[test]
+fn accounts_of_a_mysql_change_under_connected_clients() {
+    change_accounts(Brand::MySql, 1..2, &[Way::Accounts]);
 }
 
 #[test]
@@ -238,4 +267,10 @@ fn a_client_without_schemas_is_served_in_its_own() {
     let mut client = client(Some("information_schema"));
     let rows = client.query("SELECT COUNT(*) > 0 FROM SCHEMATA").expect("an answer");
     assert_eq!(rows, [["1"]]);
+}
+
+#[test]
+fn handshakes_of_chance_are_answered_as_directly() {
+    let found = handshakes::compare(program(), 0..40);
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }

@@ -77,6 +77,35 @@ pub(super) const TOPICS: &[Topic] = &[
         ],
     },
     Topic {
+        name: "long executes",
+        when: When::Always,
+        kinds: &[
+            ":execute 6 text:{long}",
+            "BEGIN ;; :execute 6 text:{long} ;; SELECT {n} ;; COMMIT",
+            "CREATE TEMPORARY TABLE IF NOT EXISTS tmp (i INT) ;; :execute 6 text:{long} ;; SELECT {n} ;; \
+             DROP TEMPORARY TABLE tmp",
+            ":prepare 5 SELECT LENGTH(?) ;; :execute 5 text:{long} ;; :close 5 ;; :execute 5 text:{long} ;; \
+             SELECT {n}",
+            "BEGIN ;; :prepare 5 SELECT LENGTH(?) ;; :close 5 ;; :execute 5 text:{long} ;; SELECT {n} ;; \
+             COMMIT",
+            ":prepare 5 SELECT LENGTH(?) ;; BEGIN ;; :execute 5 text:{long} ;; SELECT {n} ;; COMMIT ;; \
+             :execute 5 text:{long} ;; :close 5",
+            ":prepare 5 SELECT LENGTH(?) ;; :long 5 0 {long} ;; :execute 5 long ;; :close 5",
+            ":long 6 0 {long} ;; :execute 6 text:{long}",
+            "BEGIN ;; :long 6 0 {long} ;; SELECT {n} ;; :execute 6 text:{long} ;; COMMIT",
+            ":prepare 5 SELECT ? ;; BEGIN ;; :long 5 7 {long} ;; SELECT {n} ;; :execute 5 int:{n} ;; \
+             :rewind 5 ;; :execute 5 int:{n} ;; :close 5 ;; COMMIT",
+            // A reset, and a fetch, of what was never prepared, and more bytes than they have.
+            "{BEGIN|COMMIT} ;; :raw \\x1a\\x06\\x00\\x10\\x00{long} ;; SELECT {n} ;; COMMIT",
+            "{BEGIN|COMMIT} ;; :raw \\x1c\\x06\\x00\\x10\\x00\\x01\\x00\\x00\\x00{long} ;; SELECT {n} ;; COMMIT",
+            "BEGIN ;; :prepare 5 SELEC ;; :execute 5 text:{long} ;; SELECT {n} ;; COMMIT",
+            // Behind what the statement has of parameters, a server reads nothing.
+            "{BEGIN|COMMIT} ;; :prepare 5 SELECT {n} ;; :execute 5 text:{long} ;; SELECT {n} ;; COMMIT",
+            "{BEGIN|COMMIT} ;; :prepare 5 GET DIAGNOSTICS @d = NUMBER ;; :execute 5 text:{long} ;; \
+             SELECT @d ;; COMMIT",
+        ],
+    },
+    Topic {
         name: "commands",
         when: When::Always,
         kinds: &[

@@ -19,7 +19,7 @@ pub(super) const TOPICS: &[Topic] = &[Topic {
         "CREATE OR REPLACE VIEW v_number AS SELECT CONNECTION_ID() AS id ;; SHOW CREATE VIEW v_number",
         "DROP PROCEDURE IF EXISTS p_number ;; CREATE PROCEDURE p_number() SELECT CONNECTION_ID() ;; \
          SHOW CREATE PROCEDURE p_number",
-        ":prepare {p} SELECT CONNECTION_ID() = ? AS mine ;; :execute {p} int:{n}",
+        ":prepare {p} SELECT CONNECTION_ID() = ? AS mine ;; :execute {p} int:-{n}",
         "KILL QUERY {id} + 0",
     ],
 }];

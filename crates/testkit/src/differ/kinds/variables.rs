@@ -47,6 +47,30 @@ pub(super) const TOPICS: &[Topic] = &[
         ],
     },
     Topic {
+        name: "what a session is told of",
+        when: When::Always,
+        // In the middle of a transaction, Flifo tells how that has begun, which a server does not know that has not been
+        // asked to tell it.
+        kinds: &[
+            "SET session_track_system_variables = '*' ;; SET max_sort_length = {18|19}",
+            "SET @@session.session_track_system_variables = '*', group_concat_max_len = {31|32}",
+            "SET session_track_state_change = {ON|OFF|1|0|TRUE|FALSE|DEFAULT} ;; SET @a = {n}",
+            "SET SESSION session_track_state_change = ON ;; CREATE TEMPORARY TABLE IF NOT EXISTS told (a INT)",
+            "COMMIT ;; SET session_track_transaction_info = {STATE|CHARACTERISTICS|OFF|0|1|2|DEFAULT} ;; BEGIN ;; \
+             INSERT INTO t (b) VALUES ('{w}') ;; {COMMIT|ROLLBACK}",
+            "COMMIT ;; SET @@session_track_transaction_info = CHARACTERISTICS ;; \
+             SET TRANSACTION ISOLATION LEVEL {READ COMMITTED|SERIALIZABLE} ;; SELECT COUNT(*) FROM t",
+            "COMMIT ;; SET SESSION session_track_transaction_info = 'CHARACTERISTICS' ;; \
+             START TRANSACTION {READ ONLY|READ WRITE|WITH CONSISTENT SNAPSHOT} ;; SELECT id FROM t LIMIT 1 ;; COMMIT",
+            "COMMIT ;; SET session_track_state_change = ON, session_track_transaction_info = CHARACTERISTICS, autocommit = {0|1}",
+            "SET session_track_schema = ON ;; USE {s} ;; SELECT DATABASE()",
+            "SET session_track_state_change = nonsense",
+            "SET session_track_state_change = 1 ;; SET @b = {n} ;; SET session_track_state_change = 0 ;; SET @b = {n}",
+            "SET session_track_state_change = ON ;; :prepare {p} SELECT ? ;; :execute {p} int:{n} ;; :close {p}",
+            "SET session_track_state_change = ON ;; :reset ;; SET @a = {n} ;; USE {s}",
+        ],
+    },
+    Topic {
         name: "sql_mode",
         when: When::Always,
         kinds: &[

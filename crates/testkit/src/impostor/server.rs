@@ -1,0 +1,426 @@
+//! The server that lies: one thread for each connection, which does as the conduct of its seed says, and keeps all that
+//! it hears.
+//!
+//! It knows the private part of each key that it sends. Invariants: it listens on 127.0.0.1 only; its connections are
+//! closed when it is dropped.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use backend::offer::Offer as Shown;
+use backend::tls::{ForClients, Identity};
+use backend::{Stream, Talk};
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+use wire::Capabilities;
+use wire::auth::rsa::RsaEnd;
+use wire::auth::{Nonce, Plugin, caching_sha2};
+use wire::handshake::{AuthPacket, FirstPacket, Login};
+use wire::response::{ERR, ErrPacket, OK, OkPacket};
+
+use super::{Conduct, Data, Demand, Last, Offer};
+use crate::fake_server::{Brand, greeting_with, is_greeting, is_tracking, reporting};
+use crate::reply::honest;
+use crate::scene::wait_for;
+
+/// From which the conduct of each connection follows.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lies {
+    Seed(u64),
+    /// That of the server itself, where it does not remember the password.
+    FullLogin,
+}
+
+pub(super) struct Impostor {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    lies: Mutex<Option<(Lies, u32)>>,
+    heard: Mutex<Vec<Heard>>,
+    /// Those that are lied to.
+    streams: Mutex<HashMap<u32, TcpStream>>,
+    opened: AtomicU32,
+    is_over: AtomicBool,
+    made_up: Shown,
+    of_another: Shown,
+    signed: Shown,
+}
+
+/// What was heard on a connection.
+#[derive(Clone)]
+pub(super) struct Heard {
+    conduct: Conduct,
+    pub(super) user: String,
+    pub(super) is_tls: bool,
+    /// The certificate that was shown.
+    pub(super) shown: Certificate,
+    pub(super) nonces: Vec<Nonce>,
+    pub(super) said: Vec<Said>,
+}
+
+/// Whose certificate a peer has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Certificate {
+    /// That of an authority which Flifo does not trust, or none.
+    MadeUp,
+    /// One of Flifo's authority, which names another host.
+    OfAnother,
+    /// The server's own.
+    Own,
+}
+
+#[derive(Clone)]
+pub(super) struct Said {
+    /// The plugin that was asked last.
+    pub(super) asked_by: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl fmt::Debug for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { conduct, user, is_tls, shown, said, .. } = self;
+        write!(f, "{user}, TLS {is_tls}, certificate {shown:?}, {conduct:?}, heard ")?;
+        let shown = |said: &Said| {
+            let start = &said.bytes[..said.bytes.len().min(64)];
+            format!("{}: {}", said.asked_by, start.escape_ascii())
+        };
+        f.debug_list().entries(said.iter().map(shown)).finish()
+    }
+}
+
+/// No peer is waited for longer, where it is lied to.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Impostor {
+    /// It begins as the server itself. In the folder are the certificates.
+    pub(super) fn start(folder: &Path) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        let signed = |name: &str| Identity {
+            certificate: folder.join(format!("{name}.pem")),
+            key: folder.join(format!("{name}-key.pem")),
+        };
+        let offer = |identity| ForClients { identity, ca: None }.offer().expect("certificates");
+        let shared = Arc::new(Shared {
+            lies: Mutex::default(),
+            heard: Mutex::default(),
+            streams: Mutex::default(),
+            opened: AtomicU32::new(0),
+            is_over: AtomicBool::new(false),
+            made_up: offer(None),
+            of_another: offer(Some(signed("client"))),
+            signed: offer(Some(signed("server"))),
+        });
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || accept(&listener, &accepting));
+        Self { port, shared }
+    }
+
+    pub(super) const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// How connections are treated from now on; `None`: honestly.
+    pub(super) fn lie(&self, lies: Option<Lies>) {
+        *lock(&self.shared.lies) = lies.map(|lies| (lies, 0));
+    }
+
+    /// Closes the connections that are lied to, and gives what was heard on them.
+    pub(super) fn leave(&self) -> Vec<Heard> {
+        let is_gone = || {
+            let streams = lock(&self.shared.streams);
+            streams.values().for_each(|stream| {
+                // It may be closed already.
+                let _ = stream.shutdown(Shutdown::Both);
+            });
+            streams.is_empty()
+        };
+        wait_for("the impostor's threads", is_gone);
+        std::mem::take(&mut lock(&self.shared.heard))
+    }
+}
+
+/// Of each connection, one of these; they take long to make.
+pub(super) fn keys() -> &'static [RsaEnd; 2] {
+    static KEYS: OnceLock<[RsaEnd; 2]> = OnceLock::new();
+    KEYS.get_or_init(|| [(); 2].map(|()| RsaEnd::generate().expect("a key")))
+}
+
+impl Drop for Impostor {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, SeqCst);
+        for stream in lock(&self.shared.streams).values() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    while let Ok((stream, _)) = listener.accept() {
+        if shared.is_over.load(SeqCst) {
+            return;
+        }
+        let number = shared.opened.fetch_add(1, SeqCst) + 1;
+        let mut lies = lock(&shared.lies);
+        let conduct = lies.as_mut().map(|(lies, connections)| {
+            *connections += 1;
+            Conduct::of(*lies, *connections)
+        });
+        if conduct.is_some() {
+            let second = stream.try_clone().expect("a second descriptor");
+            lock(&shared.streams).insert(number, second);
+        }
+        drop(lies);
+        let shared = Arc::clone(shared);
+        thread::spawn(move || {
+            let is_honest = conduct.is_none();
+            let mut heard = Heard::new(conduct.unwrap_or(Conduct::HONEST));
+            let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                stream.set_nonblocking(true).expect("a socket");
+                stream.set_nodelay(true).expect("a socket");
+                let stream = tokio::net::TcpStream::from_std(stream).expect("a socket");
+                let serve = serve(stream.into(), &shared, number, &mut heard);
+                match is_honest {
+                    true => drop(serve.await),
+                    // Late, or the peer is gone: both are ends.
+                    false => drop(timeout(PATIENCE, serve).await),
+                }
+            });
+            if !is_honest {
+                lock(&shared.heard).push(heard);
+                lock(&shared.streams).remove(&number);
+            }
+        });
+    }
+}
+
+impl Heard {
+    const fn new(conduct: Conduct) -> Self {
+        Self {
+            conduct,
+            user: String::new(),
+            is_tls: false,
+            shown: Certificate::MadeUp,
+            nonces: Vec::new(),
+            said: Vec::new(),
+        }
+    }
+
+    /// Whether a client's answers are passed on to it: also those of a user whose methods Flifo does not have.
+    pub(super) fn is_passed_through(&self) -> bool {
+        const RELAYED: &str = "flifo_relay";
+        self.said.iter().any(|said| said.asked_by == RELAYED)
+    }
+
+    fn hear(&mut self, asked_by: &str, bytes: &[u8]) {
+        self.said.push(Said { asked_by: asked_by.to_owned(), bytes: bytes.to_vec() });
+    }
+}
+
+/// `None`: the connection is over.
+async fn serve(stream: Stream, shared: &Shared, number: u32, heard: &mut Heard) -> Option<()> {
+    let conduct = heard.conduct.clone();
+    let mut greeting = greeting_with(Brand::MariaDb, number);
+    greeting.plugin = conduct.greets_with.as_bytes().to_vec();
+    greeting.nonce = nonce_bytes(number, 0).to_vec();
+    if conduct.offer != Offer::None {
+        greeting.capabilities = greeting.capabilities | Capabilities::SSL;
+    }
+    heard.nonces.push(nonce(&greeting.nonce));
+    let mut talk = Talk::new(stream);
+    let mut payload = Vec::new();
+    greeting.encode(&mut payload);
+    talk.write(&payload).await.ok()?;
+    let (mut talk, login) = secured(talk, shared, heard).await?;
+    heard.user = String::from_utf8_lossy(&login.user).into_owned();
+    let plugin = login.plugin.unwrap_or(greeting.plugin);
+    let mut lies = Lying { number, plugin: String::from_utf8_lossy(&plugin).into_owned() };
+    heard.hear(&lies.plugin, &login.response);
+    for demand in &conduct.demands {
+        lies.demand(&mut talk, *demand, heard).await?;
+    }
+    match conduct.last {
+        Last::Close => return None,
+        Last::Silence => {
+            let asked_by = lies.plugin;
+            return listen(talk, &asked_by, heard).await;
+        }
+        Last::Denied => {
+            let denied = ErrPacket { code: 1045, sqlstate: *b"28000", message: b"Access denied" };
+            let mut payload = Vec::new();
+            denied.encode(&mut payload);
+            debug_assert_eq!(payload.first(), Some(&ERR));
+            talk.write(&payload).await.ok()?;
+            return None;
+        }
+        Last::Ok => {}
+    }
+    let mut payload = Vec::new();
+    OkPacket::EMPTY.encode(OK, Capabilities::PROTOCOL_41, &mut payload);
+    talk.write(&payload).await.ok()?;
+    answer(&mut talk, login.capabilities, heard).await
+}
+
+/// The connection as it is behind the offer of TLS, and the login that came on it.
+async fn secured(mut talk: Talk, shared: &Shared, heard: &mut Heard) -> Option<(Talk, Login)> {
+    let payload = talk.read().await.ok()?;
+    heard.hear("the greeting", &payload);
+    match FirstPacket::decode(&payload).ok()? {
+        FirstPacket::Login(login) => return Some((talk, login)),
+        FirstPacket::Old(_) => return None,
+        FirstPacket::TlsRequest { .. } => {}
+    }
+    let (certificate, shown) = match heard.conduct.offer {
+        Offer::Signed => (&shared.signed, Certificate::Own),
+        Offer::OfAnother => (&shared.of_another, Certificate::OfAnother),
+        Offer::Broken(bytes) => {
+            talk.stream().write_all(bytes).await.ok()?;
+            return listen(talk, "broken TLS", heard).await.map(|()| unreachable!());
+        }
+        Offer::None | Offer::MadeUp => (&shared.made_up, Certificate::MadeUp),
+    };
+    let sequence = talk.sequence();
+    let (stream, unread) = talk.into_parts();
+    let stream = certificate.accept(stream, &unread).await.ok()?;
+    heard.is_tls = true;
+    heard.shown = shown;
+    let mut talk = Talk::resume(stream, Vec::new(), sequence);
+    let payload = talk.read().await.ok()?;
+    heard.hear("the greeting in TLS", &payload);
+    let login = Login::decode(&payload).ok()?;
+    Some((talk, login))
+}
+
+/// Hears what comes, until the peer goes.
+async fn listen(talk: Talk, asked_by: &str, heard: &mut Heard) -> Option<()> {
+    let (stream, mut bytes) = talk.into_parts();
+    heard.hear(asked_by, &bytes);
+    // What comes in pieces is looked at as a whole.
+    let mut piece = [0; 2048];
+    while bytes.len() < 1 << 16 {
+        match stream.read_some(&mut piece).await {
+            Ok(read @ 1..) => bytes.extend_from_slice(&piece[..read]),
+            _ => break,
+        }
+        heard.hear(asked_by, &bytes);
+    }
+    None
+}
+
+/// Answers commands as the server would.
+async fn answer(talk: &mut Talk, capabilities: Capabilities, heard: &mut Heard) -> Option<()> {
+    loop {
+        talk.set_sequence(0);
+        let command = talk.read().await.ok()?;
+        heard.hear("the session", &command);
+        let mut sequence = talk.sequence();
+        let bytes = match &command {
+            it if is_tracking(it) => reporting(sequence),
+            it if is_greeting(it, Brand::MariaDb) => {
+                crate::reply::Reply::Ok.encode(capabilities, &mut sequence)
+            }
+            it => honest(it).encode(capabilities, &mut sequence),
+        };
+        if command.first() == Some(&1) {
+            return None;
+        }
+        talk.stream().write_all(&bytes).await.ok()?;
+    }
+}
+
+/// A connection in which demands are made.
+struct Lying {
+    number: u32,
+    /// That was asked for last.
+    plugin: String,
+}
+
+impl Lying {
+    async fn demand(&mut self, talk: &mut Talk, demand: Demand, heard: &mut Heard) -> Option<()> {
+        let mut payload = Vec::new();
+        match demand {
+            Demand::Misnumbered(by) => {
+                talk.set_sequence(talk.sequence().wrapping_add(by));
+                return Some(());
+            }
+            Demand::Switch(plugin, data) => {
+                plugin.clone_into(&mut self.plugin);
+                let data = self.data(plugin, data, heard);
+                AuthPacket::encode_switch(plugin.as_bytes(), &data, &mut payload);
+            }
+            Demand::Full(rest) => {
+                if rest.is_empty() {
+                    "caching_sha2_password".clone_into(&mut self.plugin);
+                }
+                AuthPacket::encode_more(&[&[caching_sha2::FULL], rest].concat(), &mut payload);
+            }
+            Demand::Fast => {
+                AuthPacket::encode_more(&[caching_sha2::FAST_OK], &mut payload);
+                return talk.write(&payload).await.ok();
+            }
+            Demand::Key => AuthPacket::encode_more(self.key(), &mut payload),
+            Demand::More(data) => AuthPacket::encode_more(data, &mut payload),
+            Demand::Bare(data) => payload.extend_from_slice(data),
+        }
+        talk.write(&payload).await.ok()?;
+        let said = talk.read().await.ok()?;
+        heard.hear(&self.plugin, &said);
+        // One byte that asks for the key, in either plugin that has one.
+        if matches!(*said, [1 | caching_sha2::REQUEST_PUBLIC_KEY]) {
+            let mut payload = Vec::new();
+            AuthPacket::encode_more(self.key(), &mut payload);
+            talk.write(&payload).await.ok()?;
+            let said = talk.read().await.ok()?;
+            heard.hear(&self.plugin, &said);
+        }
+        Some(())
+    }
+
+    fn data(&self, plugin: &str, data: Data, heard: &mut Heard) -> Vec<u8> {
+        match data {
+            Data::None => Vec::new(),
+            Data::Prompt => b"\x04Password: ".to_vec(),
+            Data::Nonce => {
+                let mut bytes = nonce_bytes(self.number, heard.nonces.len()).to_vec();
+                heard.nonces.push(nonce(&bytes));
+                if plugin == "client_ed25519" {
+                    bytes.resize(Nonce::ED25519_LEN - 1, b'e');
+                }
+                bytes
+            }
+        }
+    }
+
+    /// The next connection has another one.
+    fn key(&self) -> &'static [u8] {
+        keys()[self.number as usize % 2].public_pem().as_bytes()
+    }
+}
+
+fn nonce_bytes(number: u32, of_connection: usize) -> [u8; Nonce::LEN] {
+    let mut bytes = *b"a nonce of 20 bytes.";
+    let own = number.to_le_bytes().map(|byte| b'a' + byte % 26);
+    bytes[..4].copy_from_slice(&own);
+    bytes[4] = b'A' + (of_connection % 26) as u8;
+    bytes
+}
+
+fn nonce(bytes: &[u8]) -> Nonce {
+    Nonce::from_server(&Plugin::CachingSha2, bytes).expect("20 bytes")
+}
+
+/// A thread that panicked has said why.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
