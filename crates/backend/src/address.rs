@@ -31,7 +31,8 @@ impl FromStr for Address {
         if let Some(path) = text.strip_prefix("unix:") {
             return if path.is_empty() { refuse("no path") } else { Ok(Self::Unix(path.into())) };
         }
-        if text.starts_with('/') {
+        // No name of a host has one.
+        if text.contains('/') {
             return Ok(Self::Unix(text.into()));
         }
         // The colons of an IPv6 address are no port's unless it stands in brackets.
@@ -98,6 +99,9 @@ mod tests {
         for (text, shown) in [
             ("/run/mysqld/mysqld.sock", "/run/mysqld/mysqld.sock"),
             ("unix:rel.sock", "rel.sock"),
+            ("./rel.sock", "./rel.sock"),
+            ("run/rel.sock", "run/rel.sock"),
+            ("../rel:1.sock", "../rel:1.sock"),
             ("db1", "db1:3306"),
             ("127.0.0.1:3307", "127.0.0.1:3307"),
             ("[::1]:3307", "[::1]:3307"),

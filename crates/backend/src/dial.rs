@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{Domain, SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Address;
@@ -32,4 +34,60 @@ pub async fn dial_any(addresses: &[SocketAddr]) -> io::Result<Stream> {
 pub fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new())
+}
+
+/// How the kernel asks a peer that says nothing whether it is there still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probes {
+    /// After so long without a byte it is asked first, and then in this interval.
+    idle: Duration,
+    interval: Duration,
+    /// It is gone when so many were not answered.
+    count: u32,
+}
+
+impl Probes {
+    /// Those that find out within so long that the peer is gone; `None`: those that Linux makes by default, after two
+    /// hours.
+    pub fn within(silence: Option<Duration>) -> Self {
+        let seconds = Duration::from_secs;
+        let Some(silence) = silence else {
+            return Self { idle: seconds(7200), interval: seconds(75), count: 9 };
+        };
+        // The kernel counts in seconds, and knows bounds of its own.
+        let all = silence.as_secs().clamp(1 + u64::from(COUNT), IDLE_MAX);
+        let interval = (all / (2 * u64::from(COUNT))).max(1);
+        let idle = all - interval * u64::from(COUNT);
+        Self { idle: seconds(idle), interval: seconds(interval), count: COUNT }
+    }
+
+    /// Has a connection's peer asked so, or those of all that a listener accepts from now on. Does nothing where the
+    /// peer is a process of this machine.
+    pub fn set(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let socket = SockRef::from(&socket);
+        if socket.domain()? == Domain::UNIX {
+            return Ok(());
+        }
+        let keepalive = TcpKeepalive::new().with_time(self.idle);
+        let keepalive = keepalive.with_interval(self.interval).with_retries(self.count);
+        socket.set_tcp_keepalive(&keepalive)
+    }
+}
+
+const COUNT: u32 = 3;
+const IDLE_MAX: u64 = 32_767;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_come_to_their_end_within_the_silence() {
+        for silence in [5, 6, 7, 13, 40, 3600, 32_000] {
+            let probes = Probes::within(Some(Duration::from_secs(silence)));
+            let end = probes.idle + probes.interval * probes.count;
+            assert_eq!(end.as_secs(), silence, "{probes:?}");
+            assert!(probes.idle >= probes.interval && !probes.interval.is_zero(), "{probes:?}");
+        }
+    }
 }

@@ -12,6 +12,6 @@ pub mod stream;
 pub mod talk;
 pub mod tls;
 
-pub use address::Address;
+pub use address::{Address, NoAddress};
 pub use stream::Stream;
 pub use talk::Talk;

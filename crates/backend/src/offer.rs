@@ -154,18 +154,22 @@ async fn hello(stream: &Stream, already_read: &[u8]) -> io::Result<(Vec<u8>, boo
     }
 }
 
-/// Whether a client could not use the certificate with the ECDSA key.
+/// Whether a client may be unable to use the certificate with the ECDSA key, and can use the other one.
 fn needs_rsa(hello: &ClientHello<'_>) -> bool {
-    let is_fit = |suite: &CipherSuite| {
-        // All suites of TLS 1.3 begin so, and leave the kind of key open.
-        let is_of_1_3 = u16::from(*suite) & 0xff00 == 0x1300;
-        let ecdsa = [
-            CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-            CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-            CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-        ];
-        is_of_1_3 || ecdsa.contains(suite)
-    };
-    let knows_key = hello.signature_schemes().contains(&SignatureScheme::ECDSA_NISTP256_SHA256);
-    !knows_key || !hello.cipher_suites().iter().any(is_fit)
+    const ECDSA: [CipherSuite; 3] = [
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    ];
+    // All suites of TLS 1.3 begin so, and leave the kind of key open. They may be named by a client that does not speak
+    // TLS 1.3, so they say nothing where it names others.
+    let is_of_1_3 = |suite: &CipherSuite| u16::from(*suite) & 0xff00 == 0x1300;
+    let suites = hello.cipher_suites();
+    let can_use = suites.iter().any(|it| ECDSA.contains(it)) || suites.iter().all(is_of_1_3);
+    let checks = |scheme| hello.signature_schemes().contains(&scheme);
+    let checks_ecdsa = checks(SignatureScheme::ECDSA_NISTP256_SHA256);
+    // The first of them is of older clients of TLS 1.2.
+    let checks_rsa =
+        checks(SignatureScheme::RSA_PKCS1_SHA256) || checks(SignatureScheme::RSA_PSS_SHA256);
+    !checks_ecdsa || !can_use && checks_rsa
 }

@@ -19,7 +19,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -176,8 +176,14 @@ impl Stream {
         self.tls.as_ref().is_some_and(|session| session.is_ended()) || self.socket.hung_up()
     }
 
-    /// Waits for something to read, and reads it. `Ok(0)` is the end.
+    /// Waits for something to read, and reads it, also what was looked away from. `Ok(0)` is the end.
     pub async fn read_some(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.socket.is_set_aside() {
+            match self.try_read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+        }
         loop {
             self.readable().await?;
             match self.try_read(buffer) {
@@ -288,6 +294,11 @@ impl Stream {
     /// The number by which the kernel knows the socket. No number that was free is lower, when it is opened.
     pub fn descriptor(&self) -> i32 {
         self.socket.descriptor()
+    }
+
+    /// The socket itself, to be asked about and tuned.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// The same socket on another descriptor, for another process. `None`: its TLS cannot go there.

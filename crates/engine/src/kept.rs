@@ -113,6 +113,9 @@ pub struct SavedDiagnostics {
 /// Asks for the numbers that [`SavedDiagnostics::read`] wants, and for the rows found, which asking changes.
 pub const NUMBERS: &str = "SELECT FOUND_ROWS(), @@warning_count, @@error_count, ROW_COUNT()";
 
+/// The same without the rows found: MySQL warns (from 8.0.17 on) that `FOUND_ROWS()` is old, and counts that warning alone.
+pub const COUNTS: &str = "SELECT NULL, @@warning_count, @@error_count, ROW_COUNT()";
+
 /// Asks for as many as MySQL keeps by default, however many a client may have it keep.
 pub const MESSAGES: &str = "SHOW WARNINGS LIMIT 1024";
 
@@ -145,6 +148,12 @@ impl SavedDiagnostics {
         kept.cut();
         let has_any = messages.is_empty() || !kept.messages.is_empty();
         (has_any && errors <= warnings).then(|| Box::new(kept))
+    }
+
+    /// How many of these rows of [`MESSAGES`] there are, and how many of them are errors.
+    pub fn count(messages: &[Row]) -> (u64, u64) {
+        let is_error = |row: &&Row| row.first().and_then(Option::as_deref) == Some(b"Error");
+        (messages.len() as u64, messages.iter().filter(is_error).count() as u64)
     }
 
     /// Leaves the first messages, as many as there is room for.

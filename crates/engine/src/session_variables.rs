@@ -194,9 +194,20 @@ impl<'de> Deserialize<'de> for SessionVariables {
     }
 }
 
-/// What a statement is read by when it is prepared. A server that may only read refuses already to prepare a write.
-const MODE: [&str; 4] =
-    ["sql_mode", "character_set_client", "collation_connection", "transaction_read_only"];
+/// What a statement is read by when it is prepared. A server that may only read refuses already to prepare a write. MySQL
+/// works out then, from 8.0.22 on, what types results have and which constants stand for what a function has been left:
+/// so those that decide that are among them.
+const MODE: [&str; 9] = [
+    "sql_mode",
+    "character_set_client",
+    "collation_connection",
+    "transaction_read_only",
+    "time_zone",
+    "group_concat_max_len",
+    "lc_time_names",
+    "div_precision_increment",
+    "default_week_format",
+];
 
 /// Longer values are not kept.
 const VALUE_MAX: usize = 2048;

@@ -208,7 +208,7 @@ impl World {
         let name = [b'a' + self.draw(3) as u8];
         let mut changes = Vec::new();
         put_change(&mut changes, Change::Schema(&name));
-        put_change(&mut changes, Change::State);
+        put_change(&mut changes, Change::State(b"1"));
         let Backend { state, real } = &mut self.backends[backend];
         let Client { session, alone } = &mut self.clients[client];
         (real.schema, alone.schema) = (Some(name[0]), Some(name[0]));

@@ -43,7 +43,7 @@ pub use self::plan::{
     AccountTerms, AuditLog, CacheOptions, CheckKind, CheckOptions, ClassRule, ClientTls,
     ClientTlsMode, ClusterOptions, ClusterRule, Console, Freshness, Hardening, Http, Limits,
     Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking, PassThroughTls, Password,
-    Permission, Pins, Plan, ProxyProtocol, RecordOptions, RouteRule, Routing, Sandbox,
+    Permission, Pins, Plan, ProxyProtocol, ReadsBy, RecordOptions, RouteRule, Routing, Sandbox,
     ServerOptions, ServerRule, SlowLog, Unseen, UserOptions,
 };
 pub use self::problem::{Position, Problem, ProblemPlace, Severity, Warning};

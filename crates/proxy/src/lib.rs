@@ -32,7 +32,7 @@ mod users;
 mod worker;
 
 pub use admin::{health, remote, rules};
-pub use backend::Address;
+pub use backend::{Address, NoAddress};
 pub use frontend::succession::{Predecessor, SuccessionError};
 pub use frontend::watch::rights_tables;
 pub use records::RecordError;

@@ -455,23 +455,24 @@ fn refusal(command: &str, error: &io::Error) -> String {
     }
 }
 
+/// For the search for a fault: what is done is told by itself, and SHOW PLACEMENT shows all.
 fn tell(told: Told) {
     match told {
         Told::Verdict(verdict) => {
-            tracing::info!(verdict = verdict.name(), means = verdict.means(), "placement");
+            tracing::debug!(verdict = verdict.name(), means = verdict.means(), "placement");
         }
-        Told::Tries(remedy) => tracing::info!(remedy = remedy.name(), "placement tries"),
+        Told::Tries(remedy) => tracing::debug!(remedy = remedy.name(), "placement tries"),
         Told::Moments(remedy) => {
-            tracing::info!(
+            tracing::debug!(
                 remedy = remedy.name(),
                 "placement does not try: starved for moments only"
             );
         }
         Told::Proof(remedy, proof) => {
-            tracing::info!(remedy = remedy.name(), ?proof, "placement has tried");
+            tracing::debug!(remedy = remedy.name(), ?proof, "placement has tried");
         }
         Told::Anew(remedy) => {
-            tracing::info!(remedy = remedy.name(), "placement asks again whether it helps");
+            tracing::debug!(remedy = remedy.name(), "placement asks again whether it helps");
         }
     }
 }

@@ -4,6 +4,7 @@
 //! [`view::slow`]'s and [`view::audit`]'s. Invariant: a file that cannot be written, or not fast enough, costs entries,
 //! which are counted, and nothing else.
 
+pub(crate) mod events;
 mod file;
 mod recorder;
 mod statement;

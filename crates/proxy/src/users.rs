@@ -465,6 +465,9 @@ impl User {
         attempt: impl AsyncFn(&Credential) -> Result<T, NoBackend>,
     ) -> Result<T, NoBackend> {
         let (mut tried, mut refused) = (Vec::new(), None);
+        if let Some(proof) = self.proof().filter(|proof| proof.credential(&[]).is_none()) {
+            proof.recall().await;
+        }
         while tried.len() < ATTEMPTS_MAX
             && let Some(credential) = self.proof().and_then(|proof| proof.credential(&tried))
         {
@@ -713,6 +716,32 @@ mod tests {
         assert_eq!(log_in("newer", &renew), (2, Ok(())));
         user.renew(Some(&passwords(&["newer", "newest"])));
         assert_eq!(log_in("newer", &|| ()), (1, Ok(())), "a client has proved it before");
+    }
+
+    #[test]
+    fn the_same_password_under_another_hash_is_known_once_a_client_has_proved_it() {
+        let stored = |text: &str, salt: u8| {
+            let stored = sha_crypt::CryptStored::of(text.as_bytes(), [salt; 20]);
+            Passwords { known: vec![Password::CachingSha2(stored)], has_others: false }
+        };
+        let user = User::known(&stored("secret", b'a'), Plugin::CachingSha2);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert!(runtime.block_on(user.check_itself("secret".into())));
+        let right = Credential::Password("secret".into());
+        let log_in = || {
+            let attempt = async |credential: &Credential| {
+                assert_eq!(*credential, right);
+                Ok(())
+            };
+            runtime.block_on(user.log_in(attempt)).is_ok()
+        };
+        user.renew(Some(&stored("secret", b'b')));
+        user.renew(Some(&stored("secret", b'c')));
+        assert!(log_in(), "it is compared with what is stored now");
+        user.renew(Some(&stored("another", b'd')));
+        assert!(!log_in() && !log_in());
+        user.renew(Some(&stored("secret", b'e')));
+        assert!(!log_in(), "it is compared once");
     }
 
     #[test]

@@ -85,6 +85,13 @@ impl Greeting {
     }
 }
 
+/// The first three numbers of a server's version, such as `8.0.23-log`; zero where there is none.
+pub fn version_numbers(version: &[u8]) -> [u32; 3] {
+    let text = String::from_utf8_lossy(version);
+    let mut numbers = text.split(['.', '-']).map_while(|it| it.parse().ok()).fuse();
+    [(); 3].map(|()| numbers.next().unwrap_or(0))
+}
+
 /// The longest nonce whose length can be written: one byte counts it together with the zero byte behind it.
 pub const NONCE_MAX: usize = u8::MAX as usize - 1;
 
@@ -340,6 +347,23 @@ mod tests {
             plugin: Some(b"client_ed25519".to_vec()),
             attributes: b"\x03_os\x05Linux".to_vec(),
             zstd_level: None,
+        }
+    }
+
+    #[test]
+    fn versions_are_read_as_three_numbers() {
+        for (version, numbers) in [
+            ("9.7.4-2", [9, 7, 4]),
+            ("8.4.7-commercial", [8, 4, 7]),
+            ("8.0.15", [8, 0, 15]),
+            ("10.11", [10, 11, 0]),
+            ("9", [9, 0, 0]),
+            ("8.x.3", [8, 0, 0]),
+            ("99999999999.1", [0; 3]),
+            ("mine", [0; 3]),
+            ("", [0; 3]),
+        ] {
+            assert_eq!(version_numbers(version.as_bytes()), numbers, "{version}");
         }
     }
 

@@ -69,6 +69,11 @@ impl Passage {
         }
     }
 
+    /// Whether another packet of the same payload comes behind the current one.
+    pub const fn is_continued(&self) -> bool {
+        self.continued
+    }
+
     pub const fn is_done(&self) -> bool {
         self.done
     }

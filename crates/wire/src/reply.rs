@@ -9,6 +9,8 @@
 //!
 //! Invariants: it keeps no bytes; it asks to see again at most one unfinished packet of [`CONTROL_MAX`] bytes.
 
+use std::ops::RangeInclusive;
+
 use crate::bytes::{Malformed, Reader};
 use crate::capability::Capabilities;
 use crate::command::Shape;
@@ -124,8 +126,9 @@ enum Treatment {
     Inspect(Kind),
 }
 
-/// The shortest answer to a preparation: a zero, the statement's id, two counts.
-const PREPARED_MIN: usize = 9;
+/// How long an answer to a preparation is: a zero, the statement's id, two counts; mostly a filler and a count of warnings,
+/// and whether definitions follow.
+const PREPARED: RangeInclusive<usize> = 9..=13;
 
 impl Follower {
     /// Starts to follow the reply to a command of this shape on a backend with these capabilities.
@@ -341,8 +344,9 @@ impl Follower {
                 Inspect(if self.deprecates_eof() { Kind::Ok } else { Kind::Eof })
             }
             (Phase::Fields, _) => Pass(Phase::Fields),
-            // MySQL 8.0.15 answers OK to a user that may not run the statement: nothing has been prepared.
-            (Phase::Prepare, OK) if len < PREPARED_MIN => Inspect(Kind::Ok),
+            // MySQL (8.0.15, 9.7) answers OK to a user that may not run the statement: nothing has been prepared. What the
+            // session has changed may stand behind it.
+            (Phase::Prepare, OK) if !PREPARED.contains(&len) => Inspect(Kind::Ok),
             (Phase::Prepare, _) => Inspect(Kind::Prepared),
             (Phase::Parameters { left, columns }, _) => {
                 Pass(self.after_parameter(left - 1, columns))

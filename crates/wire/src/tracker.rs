@@ -10,8 +10,9 @@ pub enum Change<'a> {
         value: &'a [u8],
     },
     Schema(&'a [u8]),
-    /// Something changed that is not named: a user variable, a temporary table, a prepared statement…
-    State,
+    /// Something changed that is not named: a user variable, a temporary table, a prepared statement… It goes on
+    /// as it came.
+    State(&'a [u8]),
     Gtids(&'a [u8]),
     /// The statement that would set up the transaction's characteristics again.
     TransactionCharacteristics(&'a [u8]),
@@ -65,7 +66,7 @@ impl<'a> Changes<'a> {
                 Change::Variable { name, value }
             }
             SCHEMA => Change::Schema(data.lenenc_bytes("schema")?),
-            STATE => Change::State,
+            STATE => Change::State(data.rest()),
             GTIDS => Change::Gtids(data.rest()),
             CHARACTERISTICS => {
                 Change::TransactionCharacteristics(data.lenenc_bytes("characteristics")?)
@@ -104,8 +105,8 @@ pub fn put_change(out: &mut Vec<u8>, change: Change<'_>) {
             data.put_lenenc_bytes(name);
             SCHEMA
         }
-        Change::State => {
-            data.put_lenenc_bytes(b"1");
+        Change::State(bytes) => {
+            data.extend_from_slice(bytes);
             STATE
         }
         Change::Gtids(bytes) => {
@@ -135,7 +136,8 @@ mod tests {
         let changes = [
             Change::Variable { name: b"autocommit", value: b"ON" },
             Change::Schema(b"test"),
-            Change::State,
+            Change::State(b"\x011"),
+            Change::State(b"1"),
             Change::TransactionCharacteristics(b"START TRANSACTION;"),
             Change::TransactionState(b"_______L"),
             Change::Other(77),

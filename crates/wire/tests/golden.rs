@@ -444,11 +444,11 @@ fn a_mariadb_tells_what_changes() {
     let read = changes(&conversation);
     assert_eq!(read.len(), 20);
     assert!(read[0].contains(&Variable { name: b"session_track_system_variables", value: b"*" }));
-    assert_eq!(read[1], [Variable { name: b"sql_mode", value: b"" }, State]);
-    assert_eq!(read[3], [Variable { name: b"autocommit", value: b"ON" }, State]);
-    assert_eq!(read[4], [Schema(b"golden"), State]);
+    assert_eq!(read[1], [Variable { name: b"sql_mode", value: b"" }, State(b"1")]);
+    assert_eq!(read[3], [Variable { name: b"autocommit", value: b"ON" }, State(b"1")]);
+    assert_eq!(read[4], [Schema(b"golden"), State(b"1")]);
     for (statement, what) in [(5, "user variable"), (6, "temporary table"), (18, "prepared")] {
-        assert_eq!(read[statement], [State], "{what}");
+        assert_eq!(read[statement], [State(b"1")], "{what}");
     }
     let isolation = b"SET TRANSACTION ISOLATION LEVEL SERIALIZABLE;";
     assert_eq!(read[8], [TransactionCharacteristics(isolation)]);
@@ -473,9 +473,9 @@ fn a_mysql_tells_what_changes_and_counts() {
     let conversation = Conversation::read("mysql_trackers");
     let read = changes(&conversation);
     let counted = |value| Variable { name: b"statement_id", value };
-    assert_eq!(read[2], [counted(b"14"), Schema(b"golden"), State]);
-    assert_eq!(read[3], [counted(b"15"), State]);
-    assert_eq!(read[4], [counted(b"16"), State]);
+    assert_eq!(read[2], [counted(b"14"), Schema(b"golden"), State(b"1")]);
+    assert_eq!(read[3], [counted(b"15"), State(b"1")]);
+    assert_eq!(read[4], [counted(b"16"), State(b"1")]);
     assert_eq!(read[7], [counted(b"19"), TransactionState(b"_______L")]);
     for told in &read[1..] {
         let is_count =

@@ -168,7 +168,7 @@ proptest! {
         let changes: Vec<_> = words.iter().map(|(kind, a, b)| match kind {
             0 => Change::Variable { name: a, value: b },
             1 => Change::Schema(a),
-            2 => Change::State,
+            2 => Change::State(b"1"),
             3 => Change::Gtids(a),
             4 => Change::TransactionCharacteristics(a),
             _ => Change::TransactionState(a),

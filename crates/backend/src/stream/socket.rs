@@ -18,7 +18,7 @@
 use std::cell::Cell;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -163,6 +163,11 @@ impl Socket {
         self.clear_readable();
     }
 
+    /// Says whether there may be something to read that was set aside.
+    pub(super) fn is_set_aside(&self) -> bool {
+        self.unread.get() == Unread::SetAside
+    }
+
     /// Looks back at what was set aside.
     pub(super) fn restore(&self) {
         if self.unread.get() == Unread::SetAside {
@@ -209,6 +214,13 @@ impl Socket {
 
     pub(super) fn descriptor(&self) -> i32 {
         self.raw().as_raw_fd()
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.kind {
+            Kind::Tcp(socket) => socket.as_fd(),
+            Kind::Unix(unix) => unix.socket().as_fd(),
+        }
     }
 
     pub(super) fn peer_address(&self) -> Option<SocketAddr> {

@@ -146,6 +146,16 @@ async fn what_is_set_aside_is_not_announced_and_not_lost() {
 }
 
 #[tokio::test]
+async fn what_is_set_aside_is_read_without_a_word_more() {
+    for (near, far) in both().await {
+        far.write_all(b"PROXY UNKNOWN").await.unwrap();
+        near.readable().await.unwrap();
+        near.clear_readable();
+        assert_eq!(read(&near, 64).await, b"PROXY UNKNOWN");
+    }
+}
+
+#[tokio::test]
 async fn setting_aside_nothing_does_no_harm() {
     for (near, far) in both().await {
         near.clear_readable();

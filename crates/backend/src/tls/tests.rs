@@ -7,10 +7,10 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
-use rustls::ServerConfig;
-use rustls::crypto::CryptoProvider;
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion};
 use tempfile::TempDir;
 use tokio::net::UnixStream;
 
@@ -326,4 +326,86 @@ async fn a_client_that_knows_rsa_alone_is_shown_a_certificate_of_its_own() {
     }
     assert_eq!((shown[0], shown[1]), (shown[2], shown[3]), "each is made once");
     assert_ne!(shown[0], shown[1]);
+}
+
+/// Kinds of signatures, as the names of their schemes begin.
+const PKCS1: &str = "RSA_PKCS1";
+const PSS: &str = "RSA_PSS";
+const ECDSA: &str = "ECDSA";
+
+fn is_by(scheme: SignatureScheme, kind: &str) -> bool {
+    format!("{scheme:?}").starts_with(kind)
+}
+
+/// A client's offer: two suites, the kinds of signatures that it can check, the versions it speaks.
+struct Offered {
+    suites: [SupportedCipherSuite; 2],
+    checks: &'static [&'static str],
+    versions: &'static [&'static SupportedProtocolVersion],
+}
+
+impl Offered {
+    /// Nothing if these versions have none of these suites.
+    fn config(&self) -> Option<ClientConfig> {
+        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
+        let is_known = |(scheme, _): &&(SignatureScheme, _)| {
+            self.checks.iter().any(|&kind| is_by(*scheme, kind))
+        };
+        let mapping: Vec<_> = algorithms.mapping.iter().filter(is_known).copied().collect();
+        let algorithms = WebPkiSupportedAlgorithms { mapping: mapping.leak(), ..algorithms };
+        let provider = CryptoProvider {
+            cipher_suites: self.suites.to_vec(),
+            signature_verification_algorithms: algorithms,
+            ..aws_lc_rs::default_provider()
+        };
+        let config = ClientConfig::builder_with_provider(Arc::new(provider));
+        let config = config.with_protocol_versions(self.versions).ok()?.dangerous();
+        let verifier = Arc::new(AnyServer::new(algorithms));
+        Some(config.with_custom_certificate_verifier(verifier).with_no_client_auth())
+    }
+
+    /// Whether a key that makes signatures of this kind can serve it.
+    fn is_served_by(&self, kind: &str) -> bool {
+        let fits = |suite: &SupportedCipherSuite| match suite {
+            SupportedCipherSuite::Tls12(suite) => suite.sign.iter().any(|&it| is_by(it, kind)),
+            SupportedCipherSuite::Tls13(_) => true,
+        };
+        let speaks = |suite: &&SupportedCipherSuite| self.versions.contains(&suite.version());
+        self.checks.contains(&kind) && self.suites.iter().filter(speaks).any(fits)
+    }
+}
+
+#[tokio::test]
+async fn whatever_suites_and_signatures_a_client_knows_it_is_shown_a_certificate_that_it_can_use() {
+    // Clients older than TLS 1.3 check PKCS#1 alone.
+    const OLD: [&[&str]; 2] = [&[PKCS1], &[PKCS1, ECDSA]];
+    const KINDS: [&[&str]; 5] =
+        [&[PSS], &[ECDSA], &[PKCS1, PSS], &[PSS, ECDSA], &[PKCS1, PSS, ECDSA]];
+    const VERSIONS: [&[&SupportedProtocolVersion]; 3] = [&[&TLS12], &[&TLS13], &[&TLS12, &TLS13]];
+    let offer = ForClients::default().offer().unwrap();
+    let all = aws_lc_rs::default_provider().cipher_suites;
+    let pairs = all.iter().flat_map(|&one| all.iter().map(move |&other| [one, other]));
+    let (mut served, mut refused) = (0, 0);
+    for suites in pairs {
+        let are_old = suites.iter().all(|it| it.tls13().is_none());
+        for checks in KINDS.into_iter().chain(OLD.into_iter().filter(|_| are_old)) {
+            for versions in VERSIONS {
+                let offered = Offered { suites, checks, versions };
+                let Some(config) = offered.config() else { continue };
+                let (near, far) = UnixStream::pair().unwrap();
+                let near = Stream::try_from(near).unwrap();
+                let (client, _) = tokio::join!(
+                    near.connect_tls(Arc::new(config), server_name("localhost").unwrap()),
+                    offer.accept(Stream::try_from(far).unwrap(), &[])
+                );
+                let can_be_served = checks.iter().any(|kind| offered.is_served_by(kind));
+                assert_eq!(client.is_ok(), can_be_served, "{suites:?} {checks:?} {versions:?}");
+                match can_be_served {
+                    true => served += 1,
+                    false => refused += 1,
+                }
+            }
+        }
+    }
+    assert!(served > 100 && refused > 0, "{served} served, {refused} refused");
 }

@@ -8,6 +8,8 @@
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr};
 
+use wire::handshake::version_numbers;
+
 /// Whose accounts they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostBrand {
@@ -19,10 +21,8 @@ pub enum HostBrand {
 
 impl HostBrand {
     /// Of a MySQL that says this of its version.
-    pub fn of_mysql(version: &str) -> Self {
-        let mut numbers = version.split(['.', '-']).map_while(|it| it.parse::<u32>().ok());
-        let mut next = || numbers.next().unwrap_or(0);
-        if (next(), next(), next()) < (8, 0, 23) { Self::OldMySql } else { Self::MySql }
+    pub fn of_mysql(version: &[u8]) -> Self {
+        if version_numbers(version) < [8, 0, 23] { Self::OldMySql } else { Self::MySql }
     }
 }
 

@@ -16,6 +16,8 @@ pub enum Ends {
     Undone,
     /// It is committed, and that is all that was asked for.
     Committed,
+    /// It is committed if it is open, `autocommit` is on, and that is all that was asked for.
+    TurnsAutocommitOn,
     /// It may be committed.
     #[default]
     Perhaps,
@@ -38,6 +40,7 @@ impl Ends {
     pub(super) fn judged(self, is_end: bool, sets: Option<Sets>) -> Self {
         match (self, sets) {
             (_, Some(sets)) if !sets.has(SetMark::BeyondTransaction) => Self::Never,
+            (_, Some(sets)) if sets.has(SetMark::TurnsAutocommitOn) => Self::TurnsAutocommitOn,
             // To a savepoint, or to begin another one.
             (Self::Undone, _) if !is_end => Self::Never,
             (Self::Perhaps, _) if is_end => Self::Committed,

@@ -40,6 +40,8 @@ pub enum SetMark {
     TracksTransactions,
     /// It may end the transaction that it runs in (`autocommit`), or does what no rollback undoes (`GLOBAL`).
     BeyondTransaction,
+    /// All that it does is to turn `autocommit` on.
+    TurnsAutocommitOn,
 }
 
 crate::marks!(SetMark);
@@ -87,6 +89,15 @@ pub(super) struct SetReader {
     for_statement: bool,
     /// It sets `sql_mode` for that statement only.
     pub(super) passing_mode: bool,
+    autocommit: Autocommit,
+}
+
+/// How far a `SET` has been read that may do nothing but turn `autocommit` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Autocommit {
+    Not,
+    AwaitsValue,
+    On,
 }
 
 impl SetReader {
@@ -100,6 +111,7 @@ impl SetReader {
             tracker: None,
             for_statement: false,
             passing_mode: false,
+            autocommit: Autocommit::Not,
         }
     }
 
@@ -143,7 +155,26 @@ impl SetReader {
             Step::Transaction => {}
         }
         self.sets.marks.set(SetMark::Names, self.names_only && self.sets.count == 1);
+        if self.autocommit != Autocommit::Not && token != Token::Symbol(b'=') {
+            self.turn_on(token);
+        }
         None
+    }
+
+    /// Behind a target that is `autocommit`: whether all of the value is a literal that is true.
+    fn turn_on(&mut self, token: Token<'_>) {
+        let is_true = match token {
+            Token::Number(number) => number == b"1",
+            Token::Word(word) => {
+                word.eq_ignore_ascii_case(b"ON") || word.eq_ignore_ascii_case(b"TRUE")
+            }
+            _ => false,
+        };
+        self.autocommit = match self.autocommit {
+            Autocommit::AwaitsValue if is_true => Autocommit::On,
+            _ => Autocommit::Not,
+        };
+        self.sets.marks.set(SetMark::TurnsAutocommitOn, self.autocommit == Autocommit::On);
     }
 
     /// Whether behind this token another statement begins.
@@ -226,12 +257,13 @@ impl SetReader {
     /// A variable whose new value the server reports, if it is the session's.
     fn variable(&mut self, scope: Scope, name: &[u8]) -> Option<Pin> {
         self.count(Step::Operator);
-        self.sets.marks.add_if(
-            SetMark::BeyondTransaction,
-            scope == Scope::Global || name.eq_ignore_ascii_case(b"autocommit"),
-        );
+        let is_autocommit = name.eq_ignore_ascii_case(b"autocommit");
+        self.sets.marks.add_if(SetMark::BeyondTransaction, scope == Scope::Global || is_autocommit);
         if scope == Scope::Global {
             return None;
+        }
+        if is_autocommit && self.sets.count == 1 {
+            self.autocommit = Autocommit::AwaitsValue;
         }
         if name.eq_ignore_ascii_case(b"session_track_system_variables") {
             self.sets.marks.add(SetMark::Tracks);

@@ -520,6 +520,14 @@ fn what_may_commit_is_told_from_what_cannot() {
     ] {
         assert_eq!(read(text).ends, ends, "{text}");
     }
+    for text in [
+        "SET autocommit = 1",
+        "set @@session.AUTOCOMMIT=ON;",
+        "SET SESSION autocommit = TRUE",
+        "SET @@autocommit = 1 -- x",
+    ] {
+        assert_eq!(read(text).ends, Ends::TurnsAutocommitOn, "{text}");
+    }
     for text in ["ROLLBACK", "rollback work", " /* x */ ROLLBACK;"] {
         assert_eq!(read(text).ends, Ends::Undone, "{text}");
     }
@@ -527,9 +535,16 @@ fn what_may_commit_is_told_from_what_cannot() {
         "",
         "BEGIN",
         "START TRANSACTION",
-        "SET autocommit = 1",
-        "SET @@session.AUTOCOMMIT = 1",
+        "SET autocommit = 0",
+        "SET autocommit = 1 = 0",
+        "SET autocommit = (1)",
+        "SET autocommit = DEFAULT",
+        "SET autocommit = 1, sql_mode = ''",
+        "SET autocommit = 1, autocommit = 0",
         "SET NAMES utf8mb4, autocommit = 1",
+        "SET GLOBAL autocommit = 1",
+        "SET autocommit = 1; COMMIT",
+        "SET STATEMENT autocommit = 1 FOR COMMIT",
         "SET GLOBAL max_connections = 5",
         "SET PASSWORD = PASSWORD('x')",
         "SET STATEMENT max_statement_time = 1 FOR COMMIT",

@@ -122,6 +122,7 @@ mod tests {
             thread_id: 4,
             is_mysql: true,
             is_mariadb: false,
+            sends_several: false,
             others: &NoOthers,
         };
         pair.enter_alone(Capabilities::PROTOCOL_41, Capabilities::PROTOCOL_41)
@@ -164,7 +165,8 @@ mod tests {
             name: b"session_track_schema",
             value: b"ON"
         })));
-        for other in [list(Change::State), list(Change::Schema(b"a")), vec![], vec![0, 9, 9]] {
+        for other in [list(Change::State(b"1")), list(Change::Schema(b"a")), vec![], vec![0, 9, 9]]
+        {
             assert!(!shows_reports(&other), "{other:?}");
         }
     }
@@ -206,6 +208,7 @@ mod tests {
             thread_id: 4,
             is_mysql: true,
             is_mariadb: false,
+            sends_several: false,
             others: &NoOthers,
         };
         for (capability, _) in IN_REPLIES {

@@ -81,6 +81,8 @@ pub struct Pair<'a> {
     pub thread_id: u32,
     pub is_mysql: bool,
     pub is_mariadb: bool,
+    /// The client may send several statements in one packet.
+    pub sends_several: bool,
     pub others: &'a dyn OtherClients,
 }
 
@@ -209,13 +211,27 @@ impl<'a> Pair<'a> {
         let is_hidden = !told.is_empty() && request.found.asks_backend.affected;
         let own = if is_hidden { session.counts.affected() } else { None };
         if let Some(affected) = request.found.affected.or(own) {
-            let text = if affected < 0 { ROWS } else { NOTHING };
-            told.push(Setup::query(Purpose::Nothing, text));
+            told.push(self.count(affected));
         }
         if session.has_begun() {
             told.push(Setup::query(Purpose::Begin, BEGIN));
         }
         if told.is_empty() { Plan::Ready } else { Plan::Told(told) }
+    }
+
+    /// Has the backend count −1, or 0, rows affected. MySQL forgets its messages at any statement, and a statement that asks
+    /// for the count may ask for these as well: it is given commands that keep them.
+    fn count(self, affected: i64) -> Setup {
+        let purpose = Purpose::Nothing;
+        if !self.is_mysql {
+            return Setup::query(purpose, if affected < 0 { ROWS } else { NOTHING });
+        }
+        let (opcode, body): (_, &'static [u8]) = match (affected < 0, self.sends_several) {
+            (true, true) => (Opcode::SetOption, &[0, 0]),
+            (true, false) => (Opcode::SetOption, &[1, 0]),
+            (false, _) => (Opcode::Ping, &[]),
+        };
+        Setup { purpose, opcode, body: body.into() }
     }
 
     /// Whether a backend that has counted for this client's last statement has to be told or asked something before

@@ -374,13 +374,13 @@ impl Session {
                 // A change of schema, and that of a variable, are also reported as a change of state. So is whatever a
                 // routine, a view or a trigger of another schema does, with that schema's coming and going.
                 // What an earlier statement has changed is reported with it, if that could not.
-                Ok(Change::State)
+                Ok(Change::State(_))
                     if is_told_late || !(schema_changed && is_move) && sets.is_none() =>
                 {
                     reason = reason.or(Some(Pin::State));
                 }
                 Ok(
-                    Change::State
+                    Change::State(_)
                     | Change::Variable { .. }
                     | Change::Gtids(_)
                     | Change::TransactionState(_),
@@ -566,7 +566,7 @@ mod tests {
     fn a_change_of_schema_is_remembered_and_pins_nothing() {
         let mut pair = Pair::new();
         pair.session.enter(false, Moves::IntoSchema);
-        assert_eq!(pair.see(2, &[Change::Schema(b"test"), Change::State]), None);
+        assert_eq!(pair.see(2, &[Change::Schema(b"test"), Change::State(b"1")]), None);
         assert_eq!(pair.session.schema.as_deref(), Some(&b"test"[..]));
         assert_eq!(pair.backend.schema, pair.session.schema);
         assert_eq!(pair.see(2, &[Change::Schema(b"")]), None);
@@ -576,21 +576,21 @@ mod tests {
     #[test]
     fn state_that_no_text_explains_is_state_whatever_schema_it_comes_with() {
         for list in [
-            &[Change::Schema(b"test"), Change::State][..],
-            &[Change::Schema(b""), Change::State],
-            &[Change::State, Change::Schema(b"test")],
+            &[Change::Schema(b"test"), Change::State(b"1")][..],
+            &[Change::Schema(b""), Change::State(b"1")],
+            &[Change::State(b"1"), Change::Schema(b"test")],
         ] {
             assert_eq!(Pair::new().see(2, list), Some(Pin::State));
         }
         let mut pair = Pair::new();
         pair.session.enter(false, Moves::IntoSchema);
-        assert_eq!(pair.see(2, &[Change::State]), Some(Pin::State), "no schema was entered");
+        assert_eq!(pair.see(2, &[Change::State(b"1")]), Some(Pin::State), "no schema was entered");
     }
 
     #[test]
     fn a_known_variable_is_remembered_and_pins_nothing() {
         let mut pair = Pair::new();
-        let list = changes(&[MODE, Change::State]);
+        let list = changes(&[MODE, Change::State(b"1")]);
         assert_eq!(pair.see_ok(&ok(2, &list), Some(Sets::default())), None);
         assert!(!pair.session.holds_backend());
         assert_eq!(pair.session.settings.as_ref().unwrap().get("sql_mode"), Some(&b""[..]));
@@ -627,8 +627,8 @@ mod tests {
         for (list, pin) in [
             (changes(&[UNKNOWN]), Pin::SessionVariable),
             (changes(&[charset]), Pin::SessionVariable),
-            (changes(&[Change::State]), Pin::State),
-            (changes(&[MODE, Change::State]), Pin::State),
+            (changes(&[Change::State(b"1")]), Pin::State),
+            (changes(&[MODE, Change::State(b"1")]), Pin::State),
             (changes(&[Change::TransactionState(b"_______L")]), Pin::TableLock),
             (vec![9, 9], Pin::State),
         ] {

@@ -81,7 +81,7 @@ impl Session {
                 self.marks.set(Mark::Savepoint, is_beside);
             }
             Ends::Undone | Ends::Committed => self.marks.remove(Mark::Savepoint),
-            Ends::Never | Ends::Perhaps => {}
+            Ends::Never | Ends::TurnsAutocommitOn | Ends::Perhaps => {}
         }
     }
 
@@ -110,6 +110,8 @@ impl Session {
         let is_open = self.in_transaction() || !self.status.has(Status::AUTOCOMMIT);
         match (ends, reached) {
             (Ends::Undone, _) => LossVerdict::Done,
+            // As it was before, and as it will be on another backend.
+            (Ends::TurnsAutocommitOn, _) if !is_open => LossVerdict::Done,
             (_, Reached::Nothing) | (Ends::Never | Ends::Saves, Reached::Server) if is_open => {
                 LossVerdict::RolledBack
             }
@@ -277,6 +279,11 @@ mod tests {
             (plain, Never, Reached::Farewell, RolledBack),
             (plain, Perhaps, Reached::Farewell, Unknown),
             (plain, Never, Reached::Nothing, Unknown),
+            // Drivers ask for it when they connect.
+            (plain, TurnsAutocommitOn, Reached::Server, Done),
+            (plain, TurnsAutocommitOn, Reached::Farewell, Done),
+            (open, TurnsAutocommitOn, Reached::Server, Unknown),
+            (manual, TurnsAutocommitOn, Reached::Server, Unknown),
         ] {
             let found = session(status).verdict(ends, reached);
             assert_eq!(found, verdict, "{status:?} {ends:?} {reached:?}");

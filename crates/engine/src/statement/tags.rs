@@ -1,6 +1,8 @@
 //! Tags in a statement's comments: `/* app='billing', route=%2Fpay */`, as sqlcommenter writes them, and `app:billing`.
 
-use super::part::Part;
+use wire::text::Text;
+
+use super::part::{Part, parts};
 
 /// Whether a comment of the statement has such a tag, with a value that is taken.
 pub fn has_tag(part: &Part<'_>, key: &str, is_taken: impl Fn(&[u8]) -> bool) -> bool {
@@ -17,6 +19,26 @@ pub fn has_tag(part: &Part<'_>, key: &str, is_taken: impl Fn(&[u8]) -> bool) -> 
         })
     })
 }
+
+/// The value of this tag in a comment that is for Flifo: `/* flifo gtid=0-1-42 */`. Of several the first counts.
+pub fn of_flifo(text: Text<'_>, key: &[u8]) -> Option<Vec<u8>> {
+    text.bytes.windows(OWN.len()).find(|part| *part == OWN)?;
+    let parts = parts(text)?;
+    parts.iter().flat_map(Part::gaps).flat_map(comments).find_map(|comment| {
+        let rest = comment.trim_ascii_start().strip_prefix(OWN)?;
+        let mut rest = rest.first().filter(|byte| byte.is_ascii_whitespace()).map(|_| rest)?;
+        while let Some((name, value, behind)) = tag(rest) {
+            if name == key {
+                return Some(decoded(value));
+            }
+            rest = behind;
+        }
+        None
+    })
+}
+
+/// What such a comment begins with.
+const OWN: &[u8] = b"flifo";
 
 /// The insides of comments with an end.
 fn comments(mut gap: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -106,6 +128,27 @@ mod tests {
             let found = has_tag(&parts[0], key, |value| Some(value) == want.map(str::as_bytes));
             assert_eq!(found, want.is_some(), "{text}");
             assert!(want.is_some() || !has_tag(&parts[0], key, |_| true), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_comment_for_flifo_begins_with_its_name() {
+        let of = |text: &str| {
+            let lexed = Lexed::default();
+            let text = lexed.text(text.as_bytes(), Dialect::default());
+            of_flifo(text, b"gtid").map(|value| String::from_utf8(value).unwrap())
+        };
+        for (text, want) in [
+            ("/* flifo gtid=0-1-42 */ SELECT 1", Some("0-1-42")),
+            ("SELECT 1 /*flifo app:x, gtid='0-1-42,1-1-7'*/", Some("0-1-42,1-1-7")),
+            ("SELECT /* a */ 1 /* flifo gtid:0%2D1 */ /* flifo gtid=2 */", Some("0-1")),
+            ("SELECT 1 /* gtid=0-1-42 */", None),
+            ("SELECT 1 /* flifo's gtid=0-1-42 */", None),
+            ("SELECT '/* flifo gtid=0-1-42 */'", None),
+            ("SELECT 1 /* flifo gtid */", None),
+            ("SELECT 1 /* flifo gtid=0-1-42", None),
+        ] {
+            assert_eq!(of(text).as_deref(), want, "{text}");
         }
     }
 }

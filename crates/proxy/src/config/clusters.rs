@@ -34,7 +34,7 @@ const OF_SERVER: [&str; 10] = [
 fn may_differ(section: &str, option: &str) -> bool {
     match section {
         "server" => OF_SERVER.contains(&option),
-        _ => option != "at_once",
+        _ => !["at_once", "state_file"].contains(&option),
     }
 }
 

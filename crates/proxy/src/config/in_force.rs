@@ -2,7 +2,7 @@
 
 use super::difference::{Change, difference};
 use super::options::Applies;
-use super::plan::{Hardening, Plan};
+use super::plan::{CheckOptions, Hardening, Plan};
 
 /// A plan that can be in force, and how it differs from the one before.
 #[derive(Debug)]
@@ -30,7 +30,8 @@ pub(crate) fn in_force(old: &Plan, new: Plan, may_place: MayPlace) -> InForce {
     }
     let hardening =
         Hardening { privileged_user: new.hardening.privileged_user, ..old.hardening.clone() };
-    InForce { plan: Plan { workers: old.workers, placement, hardening, ..new }, changes }
+    let checks = CheckOptions { state_file: old.checks.state_file.clone(), ..new.checks };
+    InForce { plan: Plan { workers: old.workers, placement, hardening, checks, ..new }, changes }
 }
 
 const GIVEN_UP: Applies =

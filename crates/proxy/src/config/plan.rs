@@ -35,7 +35,7 @@ pub use self::clusters::{ClusterOptions, ClusterRule};
 pub(crate) use self::clusters::{Governing, MAIN};
 pub(crate) use self::members::AcceptedClient;
 pub use self::members::{
-    CacheOptions, CheckKind, CheckOptions, Freshness, Mode, RouteRule, Routing, ServerRule,
+    CacheOptions, CheckKind, CheckOptions, Freshness, Mode, ReadsBy, RouteRule, Routing, ServerRule,
 };
 
 /// Everything that Flifo has been told.
@@ -209,6 +209,9 @@ pub struct Limits {
     pub upgrade: Option<Duration>,
     pub write_stall: Option<Duration>,
     pub upload: Option<Duration>,
+    /// How long a client's machine, or a server's, may say nothing to what it is asked.
+    pub client_silence: Option<Duration>,
+    pub server_silence: Option<Duration>,
     pub packet_max: u64,
 }
 
@@ -535,6 +538,8 @@ impl Default for Limits {
             upgrade: Some(Duration::from_hours(1)),
             write_stall: Some(Duration::from_mins(1)),
             upload: Some(Duration::from_secs(30)),
+            client_silence: Some(Duration::from_secs(40)),
+            server_silence: Some(Duration::from_secs(40)),
             packet_max: 1 << 30,
         }
     }

@@ -459,6 +459,19 @@ fn several_servers_must_make_sense_together() {
 }
 
 #[test]
+fn an_authority_named_for_all_servers_is_not_that_of_one_that_verifies_nothing() {
+    for mode in ["off", "preferred", "required", "verify-full"] {
+        let text = format!(
+            "[server]\ntls = \"verify-ca\"\ntls_ca = \"/ca\"\n[[servers]]\nname = \"a\"\n\
+             address = \"h:1\"\ntls = \"{mode}\"\n[[users]]\nname = \"app\"\npassword = \"secret\"\n"
+        );
+        let (plan, _) = parse(&text, "f").unwrap();
+        let (tls, _) = plan.servers[0].tls_to(plan.governing("main").server);
+        assert_eq!(tls.ca.is_some(), mode == "verify-full", "{mode}");
+    }
+}
+
+#[test]
 fn a_server_can_have_its_own_connections_lag_and_tls() {
     let text = "[server]\nconnections_max = 50\ntls = \"preferred\"\n[routing]\nlag_max = \"3s\"\n\
                 [[servers]]\nname = \"a\"\naddress = \"h:1\"\n\

@@ -208,7 +208,8 @@ fn wait(
         }
         Err((_, refusal)) => {
             let local = worker.at(client.server.get());
-            answer::refuse(worker, client, command, &queue_timeout::not_run(local, &refusal));
+            let fault = queue_timeout::not_run(local, &refusal, Some(&command));
+            answer::refuse(worker, client, command, &fault);
             false
         }
     }

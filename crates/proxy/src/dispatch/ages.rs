@@ -25,7 +25,7 @@ use crate::worker::wreckage;
 /// was seen can be too old, or one that has come, or turned, since then.
 pub(crate) fn expire_clients(worker: &Rc<Worker>) {
     let now = crate::worker::clock::now();
-    if now < worker.clients_due.get() && !worker.is_stopping() {
+    if now < worker.due.clients.get() && !worker.is_stopping() {
         return;
     }
     let limits = &worker.plan().limits;
@@ -49,7 +49,7 @@ pub(crate) fn expire_clients(worker: &Rc<Worker>) {
             Some((left, _)) => next = next.min(left),
         }
     }
-    worker.clients_due.set(now + next.min(LOOK_MAX));
+    worker.due.clients.set(now + next.min(LOOK_MAX));
     for (client, limit) in passed {
         let backend = client.backend().map(|backend| backend.id);
         wreckage::contain(client.id, backend, || {
@@ -188,7 +188,7 @@ pub(crate) fn expire_backends(worker: &Rc<Worker>) {
 
 impl Client {
     /// Ends the client without waiting for it to take what was written.
-    fn abort(&self) {
+    pub(crate) fn abort(&self) {
         self.drop_outbox();
         self.close();
     }

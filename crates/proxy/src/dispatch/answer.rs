@@ -15,14 +15,23 @@ use crate::dispatch::notes;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
-use crate::fault::Fault;
+use crate::fault::{Fault, Kind};
 use crate::worker::outbox;
 
 /// Sends an error that ends the connection.
 pub(crate) fn refuse_and_close(worker: &Worker, client: &Client, fault: &Fault) {
     worker.count_fault(fault.kind);
+    tell_late(client, fault);
     client.write_last(&fault.packet(1));
     client.close();
+}
+
+/// That statements wait in vain is an operator's affair, too.
+fn tell_late(client: &Client, fault: &Fault) {
+    if fault.kind == Kind::WaitedTooLong {
+        let (user, reason) = (client.user.borrow().to_string(), &fault.message);
+        tracing::warn!(client = client.id, user, reason, "a statement was not run");
+    }
 }
 
 /// Answers the command that a client has on hold with an error.
@@ -65,6 +74,7 @@ pub(crate) fn refuse(
     // A backend that it was given to ask for the past is of no use now.
     let_go(worker, client);
     worker.count_fault(fault.kind);
+    tell_late(client, fault);
     client.session.borrow_mut().counts.answer(-1);
     let logs_in = client.input.login_sequence.get().is_some();
     if logs_in {

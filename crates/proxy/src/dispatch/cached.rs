@@ -178,7 +178,7 @@ pub(crate) fn begin_run(command: &Command) {
 /// Answers a command with a reply that is kept, as if it had run.
 fn answer(worker: &Worker, client: &Client, mut command: Box<Command>, entry: &Entry) {
     entry.hits.set(entry.hits.get() + 1);
-    worker.tally.answer_cached(&command, entry.rows);
+    worker.tally.answer_cached(client, &command, entry.rows);
     if let Some(noted) = command.noted.take() {
         notes::see_cached(worker, client, *noted, entry.rows);
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use backend::Stream;
 use engine::account::name::UserName;
 use engine::classes::ClassId;
-use engine::cluster::writes::Writes;
+use engine::cluster::past::Past;
 use engine::gate::{Ask, Waiting};
 use engine::intent::Digest;
 use engine::pin::Pin;
@@ -24,7 +24,8 @@ use engine::time_limits::PassedLimit;
 use engine::upload::Progress;
 use wire::Capabilities;
 
-use crate::cluster::members::{ClusterId, Members};
+use crate::cluster::members::ClusterId;
+use crate::cluster::pasts::Common;
 use crate::cluster::servers::ServerId;
 use crate::config::Mode;
 use crate::dispatch::backend::Backend;
@@ -61,8 +62,8 @@ pub(crate) struct Client {
     pub(crate) routing: ClientRouting,
     /// The class of what it asks, unless a command names another one.
     pub(crate) class: Cell<ClassId>,
-    /// Where it has written, if that matters to where it reads.
-    pub(crate) writes: Seldom<Writes>,
+    /// What it has written and read, if that matters to where it reads.
+    pub(crate) past: Seldom<Past>,
     /// Statements that change rights, which it has prepared by name.
     pub(crate) prepared_changes: Seldom<PreparedChanges>,
     /// The GTID of its last write, as the server has reported it.
@@ -83,8 +84,8 @@ pub(crate) struct Client {
 /// Where its statements go: what servers, clusters and rules go by.
 pub(crate) struct ClientRouting {
     pub(crate) mode: Cell<Mode>,
-    /// The same, if one of `[[routes]]` says so: then it is so in all clusters.
-    pub(crate) mode_by_route: Cell<Option<Mode>>,
+    /// What one of `[[routes]]` has said of it at its login.
+    pub(crate) routed: Cell<Option<Routed>>,
     /// The cluster that serves it, and the one of its user.
     pub(crate) cluster: Cell<ClusterId>,
     pub(crate) home: Cell<ClusterId>,
@@ -93,6 +94,17 @@ pub(crate) struct ClientRouting {
     /// What rules may ask for.
     pub(crate) came_by: CameBy,
     pub(crate) view: KnownView,
+    /// What it has in common with others that count as one with it.
+    pub(crate) common: Seldom<Common>,
+}
+
+/// What one of `[[routes]]` says of a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Routed {
+    /// So it is in all clusters.
+    pub(crate) mode: Mode,
+    /// In the place of its user's.
+    pub(crate) cluster: Option<ClusterId>,
 }
 
 /// Clusters that are not its user's own.
@@ -176,15 +188,16 @@ impl Client {
             server: Cell::new(login.server),
             routing: ClientRouting {
                 mode: Cell::new(login.mode),
-                mode_by_route: Cell::new(login.mode_by_route),
+                routed: Cell::new(login.routed),
                 cluster: Cell::new(login.cluster),
                 home: Cell::new(login.cluster),
                 visits: Seldom::default(),
                 came_by: login.came_by,
+                common: Seldom::default(),
                 view: KnownView::default(),
             },
             class: Cell::new(login.class),
-            writes: Seldom::default(),
+            past: Seldom::default(),
             prepared_changes: Seldom::default(),
             gtid: Seldom::default(),
             pinned: Seldom::default(),
@@ -217,6 +230,7 @@ impl Client {
         *self.user.borrow_mut() = name;
         self.routing.view.forget();
         self.routing.visits.take();
+        self.routing.common.take();
     }
 
     /// Its session has a schema now, or has none any more: backends that have one serve no client that has none.
@@ -234,15 +248,9 @@ impl Client {
         }
     }
 
-    /// The server of this cluster that took its last write there, if that matters.
-    pub(crate) fn last_taker_in(&self, members: &Members) -> Option<ServerId> {
-        let is_of = |server: usize| members.has(ServerId(server));
-        self.writes.with(|writes| writes.taker_of(is_of)).flatten().map(ServerId)
-    }
-
     /// The server that took its last write, if that matters.
     pub(crate) fn last_taker(&self) -> Option<ServerId> {
-        self.writes.with(|writes| writes.taker()).flatten().map(ServerId)
+        self.past.with(|past| past.writes.taker()).flatten().map(ServerId)
     }
 
     /// What its command is to the gate.
@@ -351,7 +359,9 @@ impl Client {
     pub(crate) fn progress(&self) -> Option<Progress> {
         let progress = self.input.progress()?;
         let is_full = self.backend.borrow().as_ref().is_some_and(|backend| backend.is_full());
-        if self.waiting.get().is_some() || self.state() == ClientState::Running && is_full {
+        let is_unread = self.input.dropped.is_some() && self.state() != ClientState::Reading;
+        let is_held_up = self.state() == ClientState::Running && is_full;
+        if self.waiting.get().is_some() || is_held_up || is_unread {
             // It is not asked for more: its time begins when it is.
             self.input.begin_upload();
             return None;
@@ -541,7 +551,7 @@ pub(crate) struct Login {
     pub(crate) backend: Option<Rc<Backend>>,
     pub(crate) server: ServerId,
     pub(crate) mode: Mode,
-    pub(crate) mode_by_route: Option<Mode>,
+    pub(crate) routed: Option<Routed>,
     /// The cluster of its user.
     pub(crate) cluster: ClusterId,
     /// Bytes that came behind the login.

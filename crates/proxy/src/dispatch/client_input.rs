@@ -58,6 +58,7 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
 /// Handles bytes of a client: the rest of what it uploads, then commands while it may send them.
 pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) {
     let mut at = pass_upload(worker, client, bytes);
+    at += drop_rest(worker, client, &mut bytes[at..]);
     let reads =
         || client.state() == ClientState::Reading && !client.is_closing() && !client.departs();
     while at < bytes.len() && reads() {
@@ -107,9 +108,17 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
             at + extent.len
         } else {
             let end = at + length.min(there);
-            let passage = Passage::inside(header, at + length - end);
-            client.input.upload.set((!passage.is_done()).then_some(passage));
-            commands::handle(worker, client, &mut bytes[at..end], Awaits::default());
+            let rest = Passage::inside(header, at + length - end);
+            let beginning = large_commands::beginning(client, rest, &bytes[at + HEADER..end]);
+            let packet = if let Some(len) = beginning {
+                client.input.drop_rest(Some(rest));
+                bytes[at..at + HEADER].copy_from_slice(&Header { len, ..header }.encode());
+                &mut bytes[at..at + HEADER + len]
+            } else {
+                client.input.upload.set((!rest.is_done()).then_some(rest));
+                &mut bytes[at..end]
+            };
+            commands::handle(worker, client, packet, Awaits::default());
             end
         };
         // A command that needs no reply has left its slot, which the next one may need.
@@ -119,6 +128,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         }
         at = end;
         at += pass_upload(worker, client, &mut bytes[at..]);
+        at += drop_rest(worker, client, &mut bytes[at..]);
     }
     client.input.keep_more(&bytes[at..], false);
 }
@@ -157,6 +167,25 @@ pub(crate) fn pass_upload(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut 
         client.await_command();
     }
     passed
+}
+
+/// Drops what belongs to a command that was dealt with by its beginning.
+fn drop_rest(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) -> usize {
+    let (Some(mut rest), ClientState::Reading) = (client.input.dropped.get(), client.state())
+    else {
+        return 0;
+    };
+    let dropped = rest.advance(bytes);
+    let max = worker.plan().limits.packet_max;
+    if let Some(len) = rest.payload_len().filter(|len| *len > max) {
+        answer::refuse_and_close(worker, client, &too_large(len, max));
+        return bytes.len();
+    }
+    client.input.dropped.set((!rest.is_done()).then_some(rest));
+    if rest.is_done() {
+        client.input.end_upload();
+    }
+    dropped
 }
 
 pub(crate) fn too_large(len: u64, max: u64) -> Fault {

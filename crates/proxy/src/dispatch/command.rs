@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use engine::classes::ClassId;
+use engine::cluster::position::Position;
 use engine::passed_texts::PassedText;
 use engine::rights::Change;
 use engine::session::facts::Facts;
@@ -59,8 +60,12 @@ pub(crate) struct Rare {
     pub(crate) assigns: Vec<Assignment>,
     /// The messages that it asks for, if its backend does not have them.
     pub(crate) shown: Option<Shown>,
+    /// A statement that sets user variables runs in the place of its `GET DIAGNOSTICS`.
+    pub(crate) diagnoses: bool,
     /// The server that has just failed it.
     pub(crate) avoids: Option<ServerId>,
+    /// It stood behind another statement and got no answer: the next time it stands behind none.
+    pub(crate) goes_first: bool,
     /// Since when it is held back.
     pub(crate) stranded: Option<Instant>,
     /// What it prepares, if that is noted; see [`crate::dispatch::ruled::passed`].
@@ -71,6 +76,8 @@ pub(crate) struct Rare {
     pub(crate) look: Option<Look>,
     /// What it writes, from before it is sent until it has ended; see [`crate::dispatch::cached::written`].
     pub(crate) written: Cell<Option<Box<Writes>>>,
+    /// What it names in a comment, and must find.
+    pub(crate) named: Option<Box<Position>>,
     /// The cluster that it goes to, if that is not its client's; see [`crate::dispatch::clusters`].
     pub(crate) cluster: Option<(ClusterId, SentBy)>,
 }
@@ -166,6 +173,16 @@ impl Command {
     /// The server that has just failed it.
     pub(crate) fn avoids(&self) -> Option<ServerId> {
         self.rare.as_ref()?.avoids
+    }
+
+    /// Whether a statement that sets user variables runs in the place of its `GET DIAGNOSTICS`.
+    pub(crate) fn diagnoses(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.diagnoses)
+    }
+
+    /// Whether it may be sent behind another statement.
+    pub(crate) fn may_follow(&self) -> bool {
+        self.rare.as_ref().is_none_or(|rare| !rare.goes_first)
     }
 
     /// Where it goes, if that is not its client's cluster.

@@ -31,6 +31,7 @@ use crate::dispatch::diagnostics;
 use crate::dispatch::earlier::{self};
 use crate::dispatch::entry;
 use crate::dispatch::executions;
+use crate::dispatch::freshness;
 use crate::dispatch::handover;
 use crate::dispatch::kill_orders;
 use crate::dispatch::large_commands;
@@ -182,6 +183,7 @@ fn pass(
         }
         if has_own_id
             && opcode == Some(Opcode::ProcessKill)
+            && worker.knows_process_kill(client)
             && let Some(order) = kill_orders::read_process_kill(packet)
         {
             return kill_orders::send_order(worker, client, command, packet, order);
@@ -271,7 +273,7 @@ fn pooled(
         Opcode::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
         Opcode::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
         Opcode::Query | Opcode::StmtPrepare => text(worker, client, command, opcode, packet),
-        Opcode::StmtBulkExecute if worker.is_mysql(client) => {
+        Opcode::StmtBulkExecute | Opcode::ProcessKill if !is_known(worker, client, opcode) => {
             answer::refuse_adding(worker, client, command, packet, &unknown());
         }
         Opcode::StmtExecute
@@ -315,6 +317,15 @@ fn pooled(
             command.facts = Facts { finds: Finds::Nothing, is_still, ends, moves, ..facts };
             entry::enter(worker, client, command, packet);
         }
+    }
+}
+
+/// Whether the client's server has this command, which not all have.
+fn is_known(worker: &Worker, client: &Client, opcode: Opcode) -> bool {
+    match opcode {
+        Opcode::StmtBulkExecute => !worker.is_mysql(client),
+        Opcode::ProcessKill => worker.knows_process_kill(client),
+        _ => true,
     }
 }
 
@@ -451,6 +462,9 @@ fn enter_text(
         }
         command.facts.learn(intent, query.text(), Format::Text);
         command.facts.leaves = leaves;
+        if command.facts.read.is_some() {
+            freshness::see_named(worker, client, &mut command, query.text());
+        }
     }
     let facts = &mut command.facts;
     if facts.messages == Messages::Diagnosed {
@@ -459,10 +473,12 @@ fn enter_text(
             Some(Diagnosis::Sets(text)) => {
                 query.put(text);
                 (facts.messages, facts.counts) = (Messages::Added, Asked::default());
+                command.rare().diagnoses = true;
             }
             None => {}
         }
     }
+    let facts = &mut command.facts;
     facts.reads_number = Reads::of(may_change && reads_number, facts);
     entry::settle(worker, client, &mut command);
     if command.facts.counts != Asked::default() {

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use engine::cluster::writes::Writes;
+use engine::cluster::past::Past;
 use wire::frame::{HEADER, PAYLOAD_MAX, put_packet};
 
 use crate::cluster::servers::ServerId;
@@ -27,6 +27,7 @@ use crate::dispatch::description::{
     Reception, ServerDescription,
 };
 use crate::dispatch::lost_backend;
+use crate::dispatch::predecessor::{Left, Stays};
 use crate::dispatch::rights;
 use crate::dispatch::session_reset;
 use crate::dispatch::states::ClientState;
@@ -162,6 +163,22 @@ fn may_go(departures: &Departures, client: &Client) -> bool {
         && !departures.refused.borrow().contains(&client.id)
 }
 
+/// Why clients are still here.
+pub(crate) fn left(worker: &Rc<Worker>) -> Left {
+    let (departures, mut left) = (worker.departures.borrow(), Left::default());
+    let refused = departures.as_ref().map(|departures| departures.refused.borrow());
+    for client in worker.clients.borrow().values() {
+        let is_refused = refused.as_ref().is_some_and(|refused| refused.contains(&client.id));
+        left.add(match client.backend() {
+            _ if client.stream.is_tls() => Stays::Tls,
+            _ if is_refused => Stays::Refused,
+            Some(backend) if rests(client) && backend.stream.is_tls() => Stays::ServerTls,
+            _ => Stays::AtWork,
+        });
+    }
+    left
+}
+
 /// Whether it does nothing, as far as its client can tell.
 fn rests(client: &Client) -> bool {
     client.state() == ClientState::Reading && !client.is_draining()
@@ -184,7 +201,7 @@ fn send_all_idle(worker: &Rc<Worker>) {
 /// Whether nothing of a client's is under way, and all of it can be passed.
 fn is_at_rest(client: &Client) -> bool {
     let is_known = match client.state() {
-        ClientState::Reading => !client.input.is_part(),
+        ClientState::Reading => !client.input.is_part() && !client.input.dropped.is_some(),
         // What is longer than a packet, or has been read in part, waits for its turn here.
         ClientState::Queued => client.current.borrow().as_ref().is_some_and(|command| {
             !client.input.is_part()
@@ -273,8 +290,8 @@ fn describe(
     let now = crate::worker::clock::now();
     let server = |id: ServerId| ServerDescription::of(&worker.at(id).server);
     let key = |key: KeyId| KeyDescription::of(&worker.pool.keys.borrow().get(key));
-    let takers = |writes: &mut Writes| writes.takers().map(|it| server(ServerId(it))).collect();
-    let mut wrote: Vec<_> = client.writes.with(takers).unwrap_or_default();
+    let takers = |past: &mut Past| past.writes.takers().map(|it| server(ServerId(it))).collect();
+    let mut wrote: Vec<_> = client.past.with(takers).unwrap_or_default();
     let last = client.last_taker().map(server);
     wrote.retain(|server| Some(server) != last.as_ref());
     wrote.extend(last);
@@ -290,6 +307,7 @@ fn describe(
         taint: own.taint.get(),
         is_left_behind: own.is_left_behind.get() || rights::is_stale(worker, own, now),
     });
+    let name_of = |cluster| worker.shared.cluster.get(cluster).name.to_string();
     let description = ClientDescription {
         id: client.id,
         capabilities: client.capabilities.0,
@@ -300,7 +318,8 @@ fn describe(
         key: client.key.get().map(key),
         session: client.session.take(),
         mode: client.routing.mode.get(),
-        mode_by_route: client.routing.mode_by_route.get(),
+        mode_by_route: client.routing.routed.get().map(|routed| routed.mode),
+        cluster_by_route: client.routing.routed.get().and_then(|it| it.cluster).map(name_of),
         server: server(client.server.get()),
         several: client.several.get(),
         gtid: client.gtid.with(|gtid| gtid.to_vec()),

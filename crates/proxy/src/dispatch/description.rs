@@ -59,6 +59,9 @@ pub(crate) struct ClientDescription {
     /// The same, if a route says so: then it is so in all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mode_by_route: Option<Mode>,
+    /// The cluster that the route names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cluster_by_route: Option<String>,
     pub(crate) server: ServerDescription,
     pub(crate) several: Option<bool>,
     #[serde(with = "engine::described::some_bytes")]

@@ -56,7 +56,7 @@ pub(crate) fn read(
         drop(session);
         if opcode == Opcode::StmtSendLongData {
             // It has no reply; the execute that follows is refused.
-            return client.upload_silently();
+            return client.input.drop_rest(client.input.upload.take());
         }
         let fault = prepared::unknown(worker, client, opcode, id);
         return answer::refuse_adding(worker, client, command, packet, &fault);
@@ -66,7 +66,7 @@ pub(crate) fn read(
         // As the server does it: the execute that follows is refused, until the statement is reset.
         statement.is_spoiled |= piece_of.is_some();
         drop(session);
-        return client.upload_silently();
+        return client.input.drop_rest(client.input.upload.take());
     }
     if opcode == Opcode::StmtReset {
         statement.is_spoiled = false;
@@ -222,14 +222,16 @@ fn execute(
     let query = match asks.then(|| query_rewrite::diagnosis(worker, client, text)).flatten() {
         None => None,
         Some(diagnosis) => {
-            client.input.upload.set(None);
+            client.input.drop_rest(client.input.upload.take());
             let Diagnosis::Sets(text) = diagnosis else {
                 return answer::no_condition(client, command);
             };
             (facts.messages, facts.counts) = (Messages::Added, Asked::default());
+            command.rare().diagnoses = true;
             Some(query_rewrite::query_of(&text))
         }
     };
+    let facts = &mut command.facts;
     let named = out_of_sight.asks_number;
     let reads_number = may_change
         && (intent.has(Trait::AsksConnectionId) || own_id::may_read(client, intent, named, leaves));

@@ -28,7 +28,7 @@ pub(crate) fn finish_command(
 /// What is counted and remembered of a statement that is over.
 pub(crate) fn note(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, command: &Command) {
     worker.counters.statements.add(1);
-    route::note_end(worker, client, command, backend.server);
+    route::note_end(worker, client, command, backend);
     if worker.caches.is_on() {
         written::end(worker, client, backend, command);
     }

@@ -5,7 +5,7 @@
 //! be lost, where the server does not understand the questions. However much there is of it, the backend goes: what is
 //! too long to be kept here is counted.
 
-use engine::kept::{BYTES_MAX, MESSAGES, NUMBERS, STATES, SavedDiagnostics};
+use engine::kept::{BYTES_MAX, COUNTS, MESSAGES, NUMBERS, STATES, SavedDiagnostics};
 use engine::session::setup::{Purpose, Question, Setup, Step};
 use engine::session::{CHARSET, Diagnostics};
 use wire::rows;
@@ -13,6 +13,7 @@ use wire::rows;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
 use crate::dispatch::in_flight::{Answers, InFlight, Said};
+use crate::dispatch::session_reset::is_mysql;
 use crate::dispatch::session_setup;
 use crate::dispatch::worker::Worker;
 use crate::fault::Fault;
@@ -22,11 +23,20 @@ const MARIADB: &[(Question, &str)] =
     &[(Question::Numbers, NUMBERS), (Question::Messages, MESSAGES), (Question::States, STATES)];
 
 /// MySQL has no messages any more when it has been asked for the numbers, and `SHOW` finds no rows there.
-const MYSQL: &[(Question, &str)] = &[(Question::Messages, MESSAGES), (Question::Numbers, NUMBERS)];
+const MYSQL: &[(Question, &str)] = &[(Question::Messages, MESSAGES), (Question::Numbers, COUNTS)];
 
+/// The same where it has to say how many rows were found, too: then the messages are counted here.
+const MYSQL_WITH_FOUND: &[(Question, &str)] =
+    &[(Question::Messages, MESSAGES), (Question::Numbers, NUMBERS)];
+
+/// What this backend is asked, or is being asked.
 pub(crate) fn questions(worker: &Worker, backend: &Backend) -> &'static [(Question, &'static str)] {
-    let is_mysql = worker.at(backend.server).server.facts.is_mysql();
-    if is_mysql { MYSQL } else { MARIADB }
+    let tells_found = backend.capture.borrow().as_ref().is_some_and(|it| it.tells_found);
+    match (is_mysql(worker, backend), tells_found) {
+        (false, _) => MARIADB,
+        (true, false) => MYSQL,
+        (true, true) => MYSQL_WITH_FOUND,
+    }
 }
 
 /// More than this is not read of an answer: the messages that may be kept, and the columns ahead of them.
@@ -79,7 +89,12 @@ pub(crate) fn listen(flight: &mut InFlight, bytes: &[u8]) {
 
 /// Learns from the answers. False: the server does not understand the questions, or its first message is longer than
 /// what is kept of a client.
-pub(crate) fn learn(client: &Client, backend: &Backend, answers: &Answers) -> bool {
+pub(crate) fn learn(
+    worker: &Worker,
+    client: &Client,
+    backend: &Backend,
+    answers: &Answers,
+) -> bool {
     let text = |at: usize| std::str::from_utf8(answers.numbers.first()?.get(at)?.as_deref()?).ok();
     let number = |at: usize| -> Option<u64> { text(at)?.parse().ok() };
     let mut session = client.session.borrow_mut();
@@ -92,6 +107,14 @@ pub(crate) fn learn(client: &Client, backend: &Backend, answers: &Answers) -> bo
     }
     let (Some(warnings), Some(errors), false) = (number(1), number(2), answers.failed) else {
         return false;
+    };
+    let (warnings, errors) = match answers.tells_found && is_mysql(worker, backend) {
+        false => (warnings, errors),
+        true => {
+            let (rows, errors) = SavedDiagnostics::count(&answers.messages);
+            // It may keep fewer than it counts.
+            (rows.max(session.told().map_or(0, u64::from)), errors)
+        }
     };
     session.hear_told(warnings);
     match session.diagnostics() {

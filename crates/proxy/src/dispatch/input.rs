@@ -27,6 +27,8 @@ pub(crate) struct Input {
     pub(crate) vouched: Seldom<Vec<u8>>,
     /// What the client still has to send for the command in hand.
     pub(crate) upload: Seldom<Passage>,
+    /// What the client still has to send of a command that was dealt with by its beginning: it is dropped.
+    pub(crate) dropped: Seldom<Passage>,
     /// The client may send its next command when the upload ends: there will be no reply.
     pub(crate) upload_ends_turn: Cell<bool>,
     /// What proves a change of user, until the client's task deals with it.
@@ -88,6 +90,14 @@ impl Input {
     /// Whether there is more to come of the command in hand than is there.
     pub(crate) fn is_part(&self) -> bool {
         self.upload.is_some()
+    }
+
+    /// What is still to come of the command in hand goes to no server.
+    pub(crate) fn drop_rest(&self, rest: Option<Passage>) {
+        if let Some(rest) = rest.filter(|rest| !rest.is_done()) {
+            self.dropped.set(Some(rest));
+            self.begin_upload();
+        }
     }
 
     /// From now on, the client is expected to send what is missing of its command.

@@ -36,6 +36,8 @@ pub(crate) fn send_order(
     (scope, victim): (Scope, u32),
 ) {
     command.packet = worker.buffers.keep(packet);
+    // An execute may be followed by bytes that say nothing.
+    client.input.drop_rest(client.input.upload.take());
     // What the order asks of a backend, should one unread it out, is nothing of what the text or the statement would
     // have.
     command.facts = Facts { ends: Ends::Perhaps, ..Facts::default() };

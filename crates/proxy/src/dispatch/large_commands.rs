@@ -15,6 +15,7 @@ use std::rc::Rc;
 
 use wire::command::Opcode;
 use wire::frame::{Extent, HEADER};
+use wire::passage::Passage;
 use wire::statement::{self, Execute};
 
 use crate::dispatch::client::Client;
@@ -88,6 +89,20 @@ fn is_judged_whole(client: &Client, payload: &[u8]) -> bool {
             })
         }
         _ => false,
+    }
+}
+
+/// How much of a command counts, however long it is: a server reads the beginning of some commands and no more.
+pub(crate) fn beginning(client: &Client, rest: Passage, there: &[u8]) -> Option<usize> {
+    const ID: usize = 4;
+    const ROWS: usize = 4;
+    if rest.is_done() || rest.is_continued() || !client.is_pooled() {
+        return None;
+    }
+    match there.first().copied().and_then(Opcode::decode)? {
+        Opcode::StmtClose | Opcode::StmtReset => Some(1 + ID),
+        Opcode::StmtFetch => Some(1 + ID + ROWS),
+        _ => None,
     }
 }
 

@@ -3,8 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use engine::gate::Gate;
+use engine::silence::Quiet;
 
 use crate::cluster::servers::Server;
 use crate::dispatch::backend::Backend;
@@ -27,6 +29,8 @@ pub(crate) struct Local {
     /// Where the server was when its backends were looked at last; see [`crate::dispatch::moves`].
     pub(crate) place_version: Cell<u32>,
     pub(crate) traffic: ServerTraffic,
+    /// What came from it, if it is the only one and checks have no answer.
+    pub(crate) quiet: Cell<Option<Quiet<Instant>>>,
     /// How many statements of this worker the server's queue was last told to have.
     queued: Cell<u32>,
     /// The server is being asked how many statements wait for locks.
@@ -50,6 +54,7 @@ impl Local {
             is_watched: Cell::new(false),
             lock_holders: RefCell::default(),
             traffic: ServerTraffic::default(),
+            quiet: Cell::new(None),
             queued: Cell::new(0),
         }
     }

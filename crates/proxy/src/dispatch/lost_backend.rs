@@ -14,6 +14,7 @@ use crate::dispatch::cached::written;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Awaits;
 use crate::dispatch::diagnostics;
+use crate::dispatch::freshness;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::interrupted;
 use crate::dispatch::lost_transaction;
@@ -154,7 +155,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
     let is_counted = passed.is_some();
     let fault = match (passed, verdict) {
         (Some(fault), _) => {
-            route::note_write(worker, client, &command, backend.server);
+            freshness::note_untold(worker, client, &command, backend.server);
             fault
         }
         (None, LossVerdict::Done) if !flight.is_answered() && !client.input.upload.is_some() => {
@@ -164,7 +165,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
             lost_transaction::fault(worker, backend.server)
         }
         (None, LossVerdict::Unknown) => {
-            route::note_write(worker, client, &command, backend.server);
+            freshness::note_untold(worker, client, &command, backend.server);
             may_have_run(worker, backend, was_open)
         }
     };

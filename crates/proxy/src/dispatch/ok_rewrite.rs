@@ -41,7 +41,7 @@ pub(crate) fn ok(
             {
                 put_change(&mut changes, change);
             }
-            Change::State if listens.has(Listen::State) => put_change(&mut changes, change),
+            Change::State(_) if listens.has(Listen::State) => put_change(&mut changes, change),
             Change::TransactionCharacteristics(_) | Change::TransactionState(_)
                 if listens.has(Listen::Transactions) =>
             {
@@ -97,7 +97,7 @@ mod tests {
         let capabilities = Capabilities::PROTOCOL_41 | Capabilities::SESSION_TRACK;
         let told = |sequence: u8, more: u16, listened: Marks<Listen>| {
             let mut changes = Vec::new();
-            put_change(&mut changes, Change::State);
+            put_change(&mut changes, Change::State(b"1"));
             put_change(&mut changes, Change::TransactionCharacteristics(b""));
             let status = Status(Status::STATE_CHANGED.0 | more);
             let ok_packet = OkPacket { changes: &changes, status, ..OkPacket::EMPTY };

@@ -210,7 +210,7 @@ pub(crate) fn finish_parting(
 /// The client's backend has answered.
 pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, answers: &Answers) {
     let adds = client.awaits() == Some(Awaits::Messages);
-    if !handover::learn(client, backend, answers) {
+    if !handover::learn(worker, client, backend, answers) {
         let mut session = client.session.borrow_mut();
         // MySQL has none any more when it was asked.
         let are_gone = worker.is_mysql(client) && session.diagnostics() == Diagnostics::OnBackend;

@@ -59,8 +59,8 @@ pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>, why: Why
         client.change_state(ClientState::Queued);
         let mut current = client.current.borrow_mut();
         let (Some(command), Some(key)) = (&mut *current, client.key.get()) else { continue };
-        // Once is enough: next time it runs alone.
-        command.facts.read = None;
+        // Once is enough: next time it stands in front.
+        command.rare().goes_first = true;
         let (ask, now) = (client.ask(command), crate::worker::clock::now());
         drop(current);
         let server = client.server.get();

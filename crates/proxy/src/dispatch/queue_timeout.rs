@@ -7,6 +7,7 @@ use engine::gate::Refusal;
 
 use crate::cluster::facts::Standing;
 use crate::dispatch::answer;
+use crate::dispatch::command::Command;
 use crate::dispatch::local::Local;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
@@ -39,13 +40,18 @@ fn expire_at(worker: &Rc<Worker>, local: &Local) {
         let now = crate::worker::clock::now();
         let late = local.gate.borrow_mut().expire_waiter(now, wait_max);
         let Some((client, refusal)) = late else { return };
-        let fault = not_run(local, &refusal);
+        let fault = not_run(local, &refusal, client.current.borrow().as_deref());
         answer::refuse_held(worker, &client, &fault);
     }
 }
 
 /// What a client is told that is not served.
-pub(crate) fn not_run(local: &Local, refusal: &Refusal) -> Fault {
+pub(crate) fn not_run(local: &Local, refusal: &Refusal, command: Option<&Command>) -> Fault {
+    let sent = command.and_then(|it| it.rare.as_ref()?.ruled.as_ref()?.sender());
+    let by = sent.map_or_else(String::new, |ready| {
+        let (rule, server) = (&ready.rule.name, &local.server.name);
+        format!(", which the rule {rule:?} sends to the server {server:?}")
+    });
     let (server, holders) = (&local.server, local.lock_holders.borrow());
     let holders = match (refusal.behind, holders.as_str()) {
         (0, _) => String::new(),
@@ -59,7 +65,7 @@ pub(crate) fn not_run(local: &Local, refusal: &Refusal) -> Fault {
         _ => ", by an order on Flifo's console",
     };
     let message = format!(
-        "Flifo did not run this statement: {refusal}{holders}; the server is {}{why}; \
+        "Flifo did not run this statement{by}: {refusal}{holders}; the server is {}{why}; \
          {} of {} slots and {} of {} backend connections in use. It is safe to try again",
         standing.name(),
         slots.held(),

@@ -7,8 +7,10 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
+use engine::marks::Marks;
 use engine::session::observe::{self};
 use engine::session::setup::Purpose;
+use engine::trackers::Listen;
 use wire::frame::{HEADER, put_packet};
 use wire::passage::{Passage, Until};
 use wire::reply::{Kind as Packet, Step};
@@ -26,9 +28,9 @@ use crate::dispatch::interrupted;
 use crate::dispatch::lost_backend;
 use crate::dispatch::ok_rewrite;
 use crate::dispatch::prepared;
+use crate::dispatch::refused;
 use crate::dispatch::reply_end;
 use crate::dispatch::rights;
-use crate::dispatch::route;
 use crate::dispatch::ruled::passed;
 use crate::dispatch::session_reset;
 use crate::dispatch::time_limits;
@@ -440,7 +442,7 @@ fn see_error(worker: &Worker, backend: &Backend, flight: &mut InFlight, packet: 
     if flight.purpose.is_clients() {
         worker.tally.see_error(packet);
         worker.at(backend.server).traffic.errors.add(1);
-        route::see_refusal(worker, backend.server, packet);
+        refused::see(worker, backend.server, packet);
         // What only reads may read a view, whose functions do as they like.
         if matches!(flight.purpose, Purpose::Statement) && may_have_fired(packet) {
             backend.doubt();
@@ -551,8 +553,9 @@ fn see_ok(
         true => session.counts.see_several(backend.id),
         false => session.counts.see_affected(affected, backend.id),
     }
-    let listens = (listened, session.listens());
+    let listens = session.listens();
     drop(session);
+    let listens = (listened, heard(worker, client, flight, listens));
     let note = |gtid: &[u8]| unreported::note_gtid(worker, client, backend, gtid);
     let rewritten = ok_rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note);
     match vouched {
@@ -561,6 +564,23 @@ fn see_ok(
         }
         _ => rewritten,
     }
+}
+
+/// What of the things that a client listens to it hears in this reply.
+fn heard(
+    worker: &Worker,
+    client: &Client,
+    flight: &InFlight,
+    mut listens: Marks<Listen>,
+) -> Marks<Listen> {
+    // MySQL does not take what GET DIAGNOSTICS sets for a change of the session's state.
+    if listens.has(Listen::State)
+        && flight.command.as_ref().is_some_and(|command| command.diagnoses())
+        && worker.is_mysql(client)
+    {
+        listens.remove(Listen::State);
+    }
+    listens
 }
 
 /// The same of a client whose backend is its own.

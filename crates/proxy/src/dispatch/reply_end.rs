@@ -19,6 +19,7 @@ use crate::dispatch::cached::written;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::finish;
+use crate::dispatch::freshness;
 use crate::dispatch::in_flight::{AfterReply, InFlight, Settled};
 use crate::dispatch::interrupted;
 use crate::dispatch::login_schema;
@@ -28,7 +29,7 @@ use crate::dispatch::own_id;
 use crate::dispatch::own_replies;
 use crate::dispatch::pipeline;
 use crate::dispatch::prepared;
-use crate::dispatch::route;
+use crate::dispatch::refused;
 use crate::dispatch::schema_gone;
 use crate::dispatch::session_setup;
 use crate::dispatch::sharing;
@@ -149,7 +150,7 @@ fn finish_clients(
 ) -> Settled {
     let mut command = flight.command.take().unwrap_or_default();
     let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
-    let waited = worker.tally.answer(flight, &command, took);
+    let waited = worker.tally.answer(flight, (&client, backend.server), &command, took);
     worker.at(backend.server).traffic.answer(took, waited);
     if let Some(noted) = command.noted.take() {
         notes::see_end(worker, backend, &client, flight, *noted);
@@ -175,6 +176,9 @@ fn finish_clients(
     }
     if client.is_pooled() {
         see_end(worker, backend, &client, flight, &mut command);
+        if flight.failed {
+            freshness::note_untold(worker, &client, &command, backend.server);
+        }
     }
     let is_over = interrupted::see_end(&client, &command, flight.failed);
     let Some(command) = own_replies::await_probe(worker, backend, &client, flight, command) else {
@@ -182,7 +186,7 @@ fn finish_clients(
     };
     finish::finish_command(worker, &client, backend, &command, flight.slot);
     if let Some(error) = &flight.failure {
-        route::end_refused_transaction(worker, &client, backend, error);
+        refused::end_transaction(worker, &client, backend, error);
     }
     // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
     // the connection, and what came next would meet its end.

@@ -55,6 +55,9 @@ pub(crate) struct Report {
     pub(crate) rows: u64,
     pub(crate) run: Histogram,
     pub(crate) waited: Histogram,
+    /// Of each server, in the order of the servers: how long statements have run, and what is unanswered for longest.
+    pub(crate) run_at: Vec<Histogram>,
+    pub(crate) oldest: Vec<Oldest>,
     /// What its loop has seen of itself.
     pub(crate) turns: crate::worker::turns::Told,
     /// Of each server, in the order of the servers.
@@ -106,6 +109,14 @@ pub(crate) struct PoolReport {
     pub(crate) pinned: u64,
     pub(crate) backends: u64,
     pub(crate) backends_busy: u64,
+    pub(crate) oldest: Oldest,
+}
+
+/// For how long those have been unanswered that wait, and those that run, which are so for longest.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Oldest {
+    pub(crate) waiting: Option<Duration>,
+    pub(crate) running: Option<Duration>,
 }
 
 /// One client.
@@ -133,6 +144,12 @@ pub(crate) struct Person {
     pub(crate) wait: Option<&'static str>,
     /// Statements that it has prepared, and bytes that these keep.
     pub(crate) prepared: (usize, usize),
+    /// The name of its program, as it has said.
+    pub(crate) program: Option<String>,
+    /// The last statement that was answered, without its literals, as long as figures of it are kept.
+    pub(crate) last_statement: Option<String>,
+    /// How long its transaction has been open.
+    pub(crate) transaction: Option<Duration>,
 }
 
 /// The command of a client.
@@ -182,19 +199,27 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         rows: worker.tally.rows.get(),
         run: worker.times(|traffic| &traffic.run),
         waited: worker.times(|traffic| &traffic.waited),
+        run_at: worker.locals().map(|local| local.traffic.run.borrow().clone()).collect(),
+        oldest: oldest(worker, now),
         turns: crate::worker::turns::told(),
         gates: worker.locals().map(gate).collect(),
         states: states(worker),
-        pools: pools(worker),
+        pools: pools(worker, now),
         clients: match want.clients {
             true => clients.values().map(|client| person(worker, client, now)).collect(),
             false => Vec::new(),
         },
         backends: if want.backends { backends(worker, now) } else { Vec::new() },
         rooms: worker.memory.rooms(),
-        digests: if want.digests { worker.tally.digests() } else { Vec::new() },
+        digests: if want.digests { digests(worker) } else { Vec::new() },
         at: now,
     }
+}
+
+/// The cost of statements, with the names of the servers that they went to.
+pub(crate) fn digests(worker: &Worker) -> Vec<Told> {
+    let servers = &worker.shared.cluster;
+    worker.tally.digests(|server| servers.server(ServerId(server as usize)).name.clone())
 }
 
 /// More are not told of one by one.
@@ -276,7 +301,37 @@ fn states(worker: &Worker) -> StateCounts {
     counts
 }
 
-fn pools(worker: &Worker) -> BTreeMap<String, PoolReport> {
+/// For each server, what has waited and run for longest of the statements that it is to take.
+fn oldest(worker: &Worker, now: Instant) -> Vec<Oldest> {
+    let mut all = vec![Oldest::default(); worker.locals().count()];
+    for client in worker.clients.borrow().values() {
+        if let Some(oldest) = all.get_mut(client.server.get().0) {
+            *oldest = oldest.max(Oldest::of(client, now));
+        }
+    }
+    all
+}
+
+impl Oldest {
+    fn of(client: &Client, now: Instant) -> Self {
+        let age = Some(now.saturating_duration_since(client.times.changed.get()));
+        match client.state() {
+            ClientState::Queued | ClientState::AwaitingMemory => {
+                Self { waiting: age, running: None }
+            }
+            ClientState::Preparing | ClientState::Running | ClientState::Sharing => {
+                Self { waiting: None, running: age }
+            }
+            _ => Self::default(),
+        }
+    }
+
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self { waiting: self.waiting.max(other.waiting), running: self.running.max(other.running) }
+    }
+}
+
+fn pools(worker: &Worker, now: Instant) -> BTreeMap<String, PoolReport> {
     // Users are few, clients are many: a name is copied once for each user.
     let mut pools: BTreeMap<UserName, PoolReport> = BTreeMap::new();
     for client in worker.clients.borrow().values() {
@@ -285,6 +340,7 @@ fn pools(worker: &Worker) -> BTreeMap<String, PoolReport> {
         pool.pass_through += u64::from(!client.has_key());
         pool.states[client.state() as usize] += 1;
         pool.pinned += u64::from(client.session.borrow().pin().is_some());
+        pool.oldest = pool.oldest.max(Oldest::of(client, now));
     }
     for backend in worker.backends.borrow().values() {
         let holder = backend.holder.borrow();
@@ -330,7 +386,19 @@ fn person(worker: &Worker, client: &Client, now: Instant) -> Person {
         work: work(worker, client),
         wait: wait(worker, client, state),
         prepared: (session.statements.len(), session.statements.bytes()),
+        program: Some(text(&client.routing.came_by.program)).filter(|it| !it.is_empty()),
+        last_statement: Some(client.logged.last_digest.get())
+            .filter(|digest| *digest != 0)
+            .and_then(|digest| worker.tally.text(digest)),
+        transaction: transaction(client, &session)
+            .map(|since| now.saturating_duration_since(since)),
     }
+}
+
+/// Since when a client's transaction is open; one that its command has just begun, since that came.
+fn transaction(client: &Client, session: &Session) -> Option<Instant> {
+    let since = || client.times.transaction.get().unwrap_or_else(|| client.times.changed.get());
+    session.in_transaction().then(since)
 }
 
 /// The command of a client: in the queue, or in flight.

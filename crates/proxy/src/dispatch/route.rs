@@ -12,18 +12,17 @@ use std::time::{Duration, Instant};
 use engine::account::name::UserName;
 use engine::intent::Trait;
 use engine::statement::rule::RuleRole;
-use wire::frame::HEADER;
-use wire::response::ErrPacket;
 
 use crate::cluster::members::{ClusterId, Members};
 use crate::cluster::post::News;
 use crate::cluster::servers::ServerId;
-use crate::config::{Freshness, Mode};
+use crate::config::Mode;
 use crate::dispatch::alone;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Stranded};
 use crate::dispatch::clusters;
 use crate::dispatch::command::{Awaits, Command};
+use crate::dispatch::freshness::{self, finds_past, has_named, mode_in};
 use crate::dispatch::handover;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::local::Local;
@@ -62,23 +61,29 @@ pub(crate) fn choose(
         None => reads,
         Some((server, fallback)) => {
             let may = members.answers(server) && avoided != Some(server);
-            let there = Some(server).filter(|it| may && holds_writes(members, client, *it, reads));
+            let finds = |it: &ServerId| {
+                finds_past(members, client, *it, reads)
+                    && (!reads || members.is_writer(*it) || has_named(members, command, *it))
+            };
+            let there = Some(server).filter(|it| may && finds(it));
             match (there, fallback) {
                 (None, Some(role)) => role == RuleRole::Reader,
                 (there, _) => return there,
             }
         }
     };
-    let reader = reads.then(|| reader(worker, members, client, avoided)).flatten();
-    let holds = |server: &ServerId| holds_writes(members, client, *server, reads);
+    let reader = reads.then(|| reader(worker, members, client, command)).flatten();
+    let holds = |server: &ServerId| finds_past(members, client, *server, reads);
     let may_write_there = |it: &ServerId| reads || avoided != Some(*it);
     let writer = || {
         let writer = members.writer_of(client.id).filter(|it| may_serve(members, *it, reads))?;
         Some(writer).filter(may_write_there).filter(holds)
     };
     reader.or_else(writer).or_else(|| {
-        let taker = taker(members, client).filter(|it| reads && may_serve(members, *it, reads))?;
-        Some(taker).filter(|it| avoided != Some(*it)).filter(holds)
+        let taker = freshness::taker(members, client)
+            .filter(|it| reads && may_serve(members, *it, reads))?;
+        let may = |it: &ServerId| avoided != Some(*it) && has_named(members, command, *it);
+        Some(taker).filter(may).filter(holds)
     })
 }
 
@@ -97,21 +102,6 @@ fn way(members: &Members, client: &Client, command: &Command) -> Option<RuleWay>
 /// Whether a server may serve a read, or a write, as far as `routing.writer_reads` goes.
 fn may_serve(members: &Members, server: ServerId, reads: bool) -> bool {
     !(reads && members.spares_writers() && members.is_writer(server))
-}
-
-/// The server that took the client's last write, if it can be read from, whatever else it is used for.
-fn taker(members: &Members, client: &Client) -> Option<ServerId> {
-    let taker = client.last_taker_in(members);
-    taker.filter(|taker| mode_in(members, client) == Mode::Split && members.answers(*taker))
-}
-
-/// How a client's statements are routed in a cluster, which need not be the one that serves it.
-fn mode_in(members: &Members, client: &Client) -> Mode {
-    let routing = &client.routing;
-    match routing.mode_by_route.get() {
-        None if routing.cluster.get() != members.id => members.mode(),
-        _ => routing.mode.get(),
-    }
 }
 
 /// Whether a client's command may go to a reader.
@@ -191,8 +181,9 @@ fn reader(
     worker: &Worker,
     members: &Members,
     client: &Client,
-    avoided: Option<ServerId>,
+    command: &Command,
 ) -> Option<ServerId> {
+    let avoided = command.avoids();
     let count = members.places().max(1);
     let first = worker.next_reader.get() % count;
     worker.next_reader.set(first + 1);
@@ -201,7 +192,8 @@ fn reader(
         members.is_reader(*server)
             && avoided != Some(*server)
             && alone::may_go(worker, members, client, *server)
-            && holds_writes(members, client, *server, true)
+            && finds_past(members, client, *server, true)
+            && has_named(members, command, *server)
     };
     // One on trial gets the next statement, and no other one meanwhile.
     order.filter(|server| may(server) && !members.is_tried(*server)).min_by_key(|server| {
@@ -227,7 +219,7 @@ pub(crate) fn leave_backend(
     }
     let Some(backend) = client.backend() else { return false };
     let members = worker.shared.cluster.of(backend.server);
-    let may_stay = || may_stay(members, client, &backend, reads, way(members, client, command));
+    let may_stay = || may_stay(members, client, &backend, reads, command);
     if !client.session.borrow().can_yield() || may_stay() {
         return false;
     }
@@ -247,9 +239,9 @@ fn may_stay(
     client: &Client,
     backend: &Backend,
     reads: bool,
-    way: Option<RuleWay>,
+    command: &Command,
 ) -> bool {
-    let server = backend.server;
+    let (server, way) = (backend.server, way(members, client, command));
     let reads = match way {
         Some(RuleWay::Writer) => false,
         Some(RuleWay::Reader) => true,
@@ -262,109 +254,29 @@ fn may_stay(
     if let Some(RuleWay::To(wanted, fallback)) = way
         && (fallback.is_none() || members.answers(wanted))
     {
-        return wanted == server && holds_writes(members, client, server, reads);
+        return wanted == server && finds_past(members, client, server, reads);
     }
     let is_place = members.writer_of(client.id) == Some(server)
-        || reads && (members.is_reader(server) || taker(members, client) == Some(server));
-    is_place && may_serve(members, server, reads) && holds_writes(members, client, server, reads)
+        || reads
+            && has_named(members, command, server)
+            && (members.is_reader(server) || freshness::taker(members, client) == Some(server));
+    is_place && may_serve(members, server, reads) && finds_past(members, client, server, reads)
 }
 
 /// Whether a read that was sent to this server can still run there.
 pub(crate) fn may_read_at(members: &Members, client: &Client, server: ServerId) -> bool {
     (members.is_reader(server) || members.writer_of(client.id) == Some(server))
         && may_serve(members, server, true)
-        && holds_writes(members, client, server, true)
-}
-
-/// Whether a server is known to have all that this client has written. Where servers do not tell, a write need not wait
-/// for that.
-pub(crate) fn holds_writes(
-    members: &Members,
-    client: &Client,
-    server: ServerId,
-    reads: bool,
-) -> bool {
-    if mode_in(members, client) != Mode::Split || members.freshness() == Freshness::Any {
-        return true;
-    }
-    let stay = if reads { members.stay() } else { Duration::ZERO };
-    let holds = |taker: usize| members.holds(server, ServerId(taker));
-    let now = crate::worker::clock::now();
-    client.writes.with(|writes| writes.are_held(holds, now, stay)).unwrap_or(true)
-}
-
-/// A statement is held back. If that is for what the client has written, servers are asked at once where they are.
-pub(crate) fn look_for_writes(members: &Members, client: &Client) {
-    if members.freshness() == Freshness::Any {
-        return;
-    }
-    client.writes.with(|writes| {
-        let takers = writes.takers().map(ServerId).filter(|taker| members.has(*taker));
-        for server in takers.chain(members.writer_of(client.id)) {
-            if writes.taker().is_some() && members.is_usable(server) {
-                members.await_check(server);
-            }
-        }
-    });
+        && finds_past(members, client, server, true)
 }
 
 /// A statement has been answered.
-pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
-    note_write(worker, client, command, server);
-    if let Some(members) =
-        worker.shared.cluster.routes_at(server).filter(|members| members.is_on_trial(server))
-    {
-        members.tried(server);
+pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, backend: &Backend) {
+    let Some(members) = worker.shared.cluster.routes_at(backend.server) else { return };
+    freshness::note_end(worker, members, client, command, backend);
+    if members.is_on_trial(backend.server) {
+        members.tried(backend.server);
     }
-}
-
-/// A statement has ended on this server, or may have: what it may have written must be seen by those that follow.
-#[expect(clippy::disallowed_methods, reason = "the time of the loop may be from before the write")]
-pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
-    let Some(members) = worker.shared.cluster.routes_at(server) else { return };
-    if command.facts.may_write() && mode_in(members, client) == Mode::Split {
-        // Not the loop's time, which may be from before the write.
-        client.writes.change(|writes| writes.note(server.0, Instant::now()));
-    }
-}
-
-/// A server has refused a statement. If it did since it is not written to any more, its role is asked for at once.
-pub(crate) fn see_refusal(worker: &Worker, server: ServerId, packet: &[u8]) {
-    let Some(members) = worker.shared.cluster.routes_at(server) else { return };
-    let error = packet.get(HEADER..).map(ErrPacket::decode);
-    if matches!(error, Some(Ok(error)) if NOT_WRITTEN_TO.contains(&error.code)) {
-        members.doubt(server);
-    }
-}
-
-/// A node that is not prepared; `read_only`, in two ways.
-const NOT_WRITTEN_TO: [u16; 3] = [1047, 1290, 1836];
-
-/// A server that is read-only has refused a write of a transaction that is open there. It may be written to again later,
-/// when it lacks what was acknowledged elsewhere meanwhile: so the transaction ends here. Its client has had the server's
-/// error, and hears of the end before anything else of its runs.
-pub(crate) fn end_refused_transaction(
-    worker: &Worker,
-    client: &Client,
-    backend: &Backend,
-    error: &[u8],
-) {
-    let is_open = || client.is_pooled() && client.session.borrow().in_transaction();
-    if worker.shared.cluster.is_routed() && is_read_only(error) && is_open() {
-        tracing::info!(
-            client = client.id,
-            server = worker.at(backend.server).server.name.as_str(),
-            "a transaction ends: its server is read-only, and has refused its write"
-        );
-        backend.close();
-    }
-}
-
-/// Number 1290 is of options of all kinds.
-fn is_read_only(error: &[u8]) -> bool {
-    let error = error.get(HEADER..).map(ErrPacket::decode);
-    matches!(error, Some(Ok(error)) if NOT_WRITTEN_TO[1..].contains(&error.code)
-        && error.message.to_ascii_lowercase().windows(9).any(|text| text == b"read-only"))
 }
 
 /// Holds the command back until a server can take it.
@@ -397,7 +309,7 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
     let hold = members.map_or(Duration::ZERO, Members::hold);
     let (changed, until) = (client.times.changed.get(), since + hold);
     if let Some(members) = members {
-        look_for_writes(members, client);
+        freshness::look_for_past(members, client);
     }
     let client = Rc::clone(client);
     worker.stranded.borrow_mut().push(Stranded { client, changed, until });
@@ -428,8 +340,7 @@ pub(crate) fn abandon(worker: &Rc<Worker>, server: ServerId) {
 /// No backend could be opened for this client; it is tried elsewhere. False: there is one server, or a reason that
 /// would be the same elsewhere.
 pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) -> bool {
-    let hold = worker.shared.cluster.routes_at(server).map(Members::hold);
-    if hold.is_none_or(|hold| hold == Duration::ZERO) {
+    if worker.shared.cluster.routes_at(server).is_none() {
         return false;
     }
     client.waiting.set(None);

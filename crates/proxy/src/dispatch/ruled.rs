@@ -374,7 +374,8 @@ fn begin(
     let retries = hits.retries();
     let class = hits.last(|acts| acts.class.as_ref());
     let class = class.and_then(|(name, _)| worker.classes().named(name.as_bytes()));
-    let route = hits.last(|acts| acts.route.as_ref());
+    // What ends a transaction runs where that is.
+    let route = hits.last(|acts| acts.route.as_ref()).filter(|_| open != Open::Ends);
     let sends = route.map(|(route, ready)| ways::find(worker, client, route, ready)).transpose()?;
     if comes != Comes::ToBePrepared
         && let Some(connection) = hits.connection()

@@ -16,6 +16,7 @@ use engine::session::observe::{self, Answer};
 use engine::session::plan::{OtherClients, Pair, Plan, Request};
 use engine::session::setup::{Purpose, Setup};
 use engine::session_variables::Collates;
+use wire::Capabilities;
 use wire::command::Opcode;
 use wire::frame::{HEADER, put_joined};
 use wire::reply::Follower;
@@ -79,6 +80,7 @@ pub(crate) fn pair<'a>(
         thread_id: backend.thread_id,
         is_mysql: facts.is_mysql(),
         is_mariadb: facts.is_mariadb(),
+        sends_several: client.capabilities_now().has(Capabilities::MULTI_STATEMENTS),
         others: worker,
     }
 }

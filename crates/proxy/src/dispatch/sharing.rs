@@ -457,7 +457,7 @@ fn answer(
     end: &SharedEnd<'_>,
     took: Duration,
 ) -> AfterReply {
-    let waited = worker.tally.answer(flight, &command, took);
+    let waited = worker.tally.answer(flight, (client, backend.server), &command, took);
     worker.tally.see_shared(&command);
     worker.at(backend.server).traffic.answer(took, waited);
     if let Some(noted) = command.noted.take() {

@@ -9,6 +9,7 @@ use crate::dispatch::answer;
 use crate::dispatch::client::Client;
 use crate::dispatch::clusters;
 use crate::dispatch::command::Command;
+use crate::dispatch::freshness;
 use crate::dispatch::route;
 use crate::dispatch::ruled::hits::RuleWay;
 use crate::dispatch::worker::Worker;
@@ -38,7 +39,7 @@ pub(crate) fn release(worker: &Rc<Worker>) {
             // The server that failed it may be the only one there is, and be well again.
             command.rare().avoids = None;
             client.keep_command(command);
-            route::look_for_writes(members, client);
+            freshness::look_for_past(members, client);
             worker.stranded.borrow_mut().push(stranded);
         }
     }
@@ -54,24 +55,24 @@ pub(crate) fn refuse(
         true => "readers",
         false => "writer",
     };
-    let taker = client.last_taker_in(members);
+    let taker = freshness::last_taker(members, client);
     let others = taker.zip(members.writer_of(client.id)).filter(|(taker, writer)| {
         let reads = route::wants_reader(members, client, &command);
-        taker != writer && !route::holds_writes(members, client, *writer, reads)
+        taker != writer && !freshness::finds_past(members, client, *writer, reads)
     });
     let why = match others {
         Some((taker, writer)) => format!(
-            "{} is not known to have what this client wrote on {} (routing.reads)",
-            worker.shared.cluster.server(writer).name,
-            worker.shared.cluster.server(taker).name
+            "{writer} is not known to have what this client wrote on {taker} (routing.reads; CONFIRM WRITER \
+             {writer} on the console has it served all the same)",
+            writer = worker.shared.cluster.server(writer).name,
+            taker = worker.shared.cluster.server(taker).name
         ),
         None => members.why_not(),
     };
     let hold = members.hold().as_secs_f64();
-    let ruled = command.rare.as_ref().and_then(|rare| rare.ruled.as_ref());
-    let sent = ruled.and_then(|ruled| ruled.hits().last(|acts| acts.route.as_ref()));
+    let sent = command.rare.as_ref().and_then(|rare| rare.ruled.as_ref()?.sender());
     let message = match (sent, command.way()) {
-        (Some((_, ready)), Some(RuleWay::To(server, fallback))) => {
+        (Some(ready), Some(RuleWay::To(server, fallback))) => {
             let server = &worker.shared.cluster.server(server).name;
             let other = match fallback {
                 None => "; fallback = \"reader\" or \"writer\" in its route would name others",
@@ -84,7 +85,7 @@ pub(crate) fn refuse(
             )
         }
         (sent, _) => {
-            let by = sent.map_or_else(String::new, |(_, ready)| {
+            let by = sent.map_or_else(String::new, |ready| {
                 format!(", to which the rule {:?} sends it,", ready.rule.name)
             });
             format!(

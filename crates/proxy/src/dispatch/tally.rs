@@ -9,15 +9,18 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use engine::intent::Digest;
-use view::digests::{Cost, Digests, Told};
+use view::digests::{Caller, Cost, Digests, Told};
 use wire::command::Opcode;
 use wire::frame::HEADER;
 use wire::lex::Dialect;
 use wire::response::ErrPacket;
 use wire::text::{Lexed, Text};
 
+use crate::cluster::servers::ServerId;
+use crate::dispatch::client::Client;
 use crate::dispatch::command::{Begun, Command};
 use crate::dispatch::in_flight::InFlight;
+use crate::worker::counters::Totals;
 
 /// The figures of one worker.
 #[derive(Debug)]
@@ -39,6 +42,9 @@ pub(crate) struct ServerError {
 
 /// Different errors of the server that are told apart.
 const ERRORS_MAX: usize = 256;
+
+/// How the names of their totals begin.
+const ERROR: &str = "errors.";
 
 impl Tally {
     pub(crate) fn new(digests: u32) -> Self {
@@ -83,11 +89,12 @@ impl Tally {
         }
     }
 
-    /// A client's command has been answered, which has run for so long. Answers with how long it has waited before, if
+    /// A client's command has been answered by a server, which has run for so long. Answers with how long it has waited before, if
     /// that is known.
     pub(crate) fn answer(
         &self,
         flight: &InFlight,
+        (client, server): (&Client, ServerId),
         command: &Command,
         run: Duration,
     ) -> Option<Duration> {
@@ -103,7 +110,7 @@ impl Tally {
         if let Some(digests) = &mut *self.digests.borrow_mut() {
             let sharers = flight.sharers;
             let cost = Cost { failed, rows, affected, run, sharers, waited };
-            digests.add(begun.place, &cost);
+            see(digests, begun, &cost, (client, server));
         }
         Some(waited)
     }
@@ -116,30 +123,30 @@ impl Tally {
     }
 
     /// A reply that was kept has answered this command, with so many rows.
-    pub(crate) fn answer_cached(&self, command: &Command, rows: u64) {
+    pub(crate) fn answer_cached(&self, client: &Client, command: &Command, rows: u64) {
         self.rows.set(self.rows.get() + rows);
         if let (Some(begun), Some(digests)) = (command.begun, &mut *self.digests.borrow_mut()) {
             let (run, waited) = (Duration::ZERO, Duration::ZERO);
             let cost = Cost { failed: false, rows, affected: 0, run, sharers: 0, waited };
-            digests.add(begun.place, &cost);
+            see(digests, begun, &cost, (client, client.server.get()));
         }
     }
 
     /// The server has answered with an error.
     pub(crate) fn see_error(&self, packet: &[u8]) {
         let Some(Ok(error)) = packet.get(HEADER..).map(ErrPacket::decode) else { return };
+        self.count_error(error.code, error.sqlstate, 1);
+    }
+
+    fn count_error(&self, code: u16, sqlstate: [u8; 5], count: u64) {
         let mut errors = self.errors.borrow_mut();
-        if errors.len() >= ERRORS_MAX && !errors.contains_key(&error.code) {
+        if errors.len() >= ERRORS_MAX && !errors.contains_key(&code) {
             return;
         }
         let now = crate::worker::clock::now();
-        let seen = errors.entry(error.code).or_insert(ServerError {
-            code: error.code,
-            sqlstate: error.sqlstate,
-            count: 0,
-            last: now,
-        });
-        seen.count += 1;
+        let new = ServerError { code, sqlstate, count: 0, last: now };
+        let seen = errors.entry(code).or_insert(new);
+        seen.count += count;
         seen.last = now;
     }
 
@@ -159,14 +166,45 @@ impl Tally {
         }
     }
 
-    /// Adds what another Flifo has counted.
-    pub(crate) fn take_in(&self, told: Vec<Told>) {
+    /// Adds what another Flifo has counted, whose servers have these numbers here.
+    pub(crate) fn take_in(&self, told: Vec<Told>, number_of: impl Fn(&str) -> Option<u32>) {
+        let now = crate::worker::clock::now();
         if let Some(digests) = &mut *self.digests.borrow_mut() {
-            told.into_iter().for_each(|told| digests.take_in(told));
+            told.into_iter().for_each(|told| digests.take_in(told, now, &number_of));
         }
     }
 
-    pub(crate) fn digests(&self) -> Vec<Told> {
-        self.digests.borrow().as_ref().map(Digests::told).unwrap_or_default()
+    /// Servers have these names.
+    pub(crate) fn digests(&self, name_of: impl Fn(u32) -> String) -> Vec<Told> {
+        let now = crate::worker::clock::now();
+        let digests = self.digests.borrow();
+        digests.as_ref().map(|digests| digests.told(now, name_of)).unwrap_or_default()
     }
+
+    /// The servers' errors by names, for another Flifo.
+    pub(crate) fn error_totals(&self) -> impl Iterator<Item = (String, u64)> {
+        let name = |error: &ServerError| {
+            format!("{ERROR}{}.{}", error.code, String::from_utf8_lossy(&error.sqlstate))
+        };
+        self.errors().into_iter().map(move |error| (name(&error), error.count))
+    }
+
+    /// Adds those that another Flifo has counted.
+    pub(crate) fn add_errors(&self, totals: &Totals) {
+        for (name, count) in totals.of(ERROR).filter(|(_, count)| *count > 0) {
+            let Some((code, sqlstate)) = name.split_once('.') else { continue };
+            if let (Ok(code), Ok(sqlstate)) = (code.parse(), sqlstate.as_bytes().try_into()) {
+                self.count_error(code, sqlstate, count);
+            }
+        }
+    }
+}
+
+/// The statement of a client has ended at a server.
+#[inline]
+fn see(digests: &mut Digests, begun: Begun, cost: &Cost, (client, at): (&Client, ServerId)) {
+    let (user, session) = (client.user.borrow(), client.session.borrow());
+    let server = u32::try_from(at.0).unwrap_or(u32::MAX);
+    let caller = Caller { user: user.as_bytes(), schema: session.schema.as_deref(), server };
+    digests.add(begun.place, cost, caller, crate::worker::clock::now());
 }

@@ -10,6 +10,7 @@
 
 use std::rc::Rc;
 
+use engine::cluster::position::Gtid;
 use engine::pin::Pin;
 use engine::session::Diagnostics;
 use engine::session::setup::{Purpose, Setup};
@@ -19,6 +20,7 @@ use wire::tracker::{Change, Changes};
 
 use crate::dispatch::backend::{Backend, Taint};
 use crate::dispatch::client::Client;
+use crate::dispatch::freshness;
 use crate::dispatch::handover;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::pipeline;
@@ -41,6 +43,7 @@ pub(crate) fn see_end(
         && (eof.status.has(Status::STATE_CHANGED) || worker.is_mysql(client));
     if may_have_changed {
         backend.session.borrow_mut().has_unreported = true;
+        freshness::doubt_number(worker, client, backend.server);
     }
     may_have_changed
 }
@@ -115,8 +118,8 @@ pub(crate) fn see_failure(worker: &Worker, backend: &Backend) {
 pub(crate) fn note_gtid(worker: &Worker, client: &Client, backend: &Backend, gtid: &[u8]) {
     client.gtid.set(Some(gtid.into()));
     worker.at(backend.server).server.facts.see_gtid();
-    if let Some(members) = worker.shared.cluster.routes_at(backend.server) {
-        members.acknowledge(backend.server, gtid);
+    if let Some(gtid) = std::str::from_utf8(gtid).ok().and_then(Gtid::read) {
+        freshness::note_number(worker, client, backend.server, gtid);
     }
 }
 
@@ -127,7 +130,7 @@ pub(crate) fn see_setup(worker: &Worker, backend: &Backend, ok: &OkPacket<'_>) {
         return;
     }
     backend.session.borrow_mut().has_unreported = false;
-    let is_state = Changes::new(ok.changes).any(|change| matches!(change, Ok(Change::State)));
+    let is_state = Changes::new(ok.changes).any(|change| matches!(change, Ok(Change::State(_))));
     let holder = backend.holder.borrow().clone();
     if let Some(client) = holder.filter(|_| is_state) {
         worker.pin(&client, Pin::State);

@@ -33,17 +33,18 @@ use crate::cluster::binlog::Followers;
 use crate::cluster::checks::Checks;
 use crate::cluster::post::{News, Post};
 use crate::cluster::servers::{ServerId, Site};
-use crate::config::{AcceptedClient, Listen, Live, Mode, Plan, allowance};
+use crate::config::{AcceptedClient, Listen, Live, Plan, allowance};
 use crate::dispatch::agenda::Agenda;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::cached::kept::{CachesOn, WorkerCaches};
-use crate::dispatch::client::{Client, Dismissed, Stranded};
+use crate::dispatch::client::{Client, Dismissed, Routed, Stranded};
 use crate::dispatch::description::{Arrival, Departures};
 use crate::dispatch::in_flight::Settled;
 use crate::dispatch::local::Local;
 use crate::dispatch::memory::Memory;
 use crate::dispatch::neighbours::Neighbours;
 use crate::dispatch::orders;
+use crate::dispatch::predecessor::Former;
 use crate::dispatch::ruled::hits::WorkerRules;
 use crate::dispatch::sharing::run::SharedReads;
 use crate::dispatch::tally::Tally;
@@ -100,6 +101,7 @@ pub(crate) struct Shared {
     pub(crate) hidden: Hidden,
     /// The Flifos before and after this one, while they talk.
     pub(crate) neighbours: Neighbours,
+    pub(crate) predecessor: Former,
     /// How many workers follow which tables are written.
     pub(crate) caches_on: CachesOn,
     /// Where copies of statements run.
@@ -210,6 +212,7 @@ impl Shared {
             guesses: Mutex::default(),
             hidden: Hidden::default(),
             neighbours: Neighbours::default(),
+            predecessor: Former::default(),
             caches_on: CachesOn::default(),
             mirrors,
             rules: RwLock::new(Arc::new(rules)),
@@ -416,13 +419,27 @@ pub(crate) struct Worker {
     pub(crate) ruled: WorkerRules,
     /// Where the next look for a reader begins.
     pub(crate) next_reader: Cell<usize>,
-    /// When clients are looked at again for their age.
-    pub(crate) clients_due: Cell<Instant>,
+    pub(crate) due: DueLooks,
     time_limits: RefCell<Rc<TimeLimits>>,
     /// Lines of the log on clients that have passed one of these limits.
     pub(crate) limit_lines: RefCell<LineRate>,
     next_client: Cell<u32>,
     next_backend: Cell<u64>,
+}
+
+/// When something is looked at again that takes a look at all clients.
+pub(crate) struct DueLooks {
+    /// Their ages.
+    pub(crate) clients: Cell<Instant>,
+    /// Whether they, and backends, are there still.
+    pub(crate) vanished: Cell<Instant>,
+}
+
+impl Default for DueLooks {
+    fn default() -> Self {
+        let now = crate::worker::clock::now();
+        Self { clients: Cell::new(now), vanished: Cell::new(now) }
+    }
 }
 
 /// The rules of a plan, whose check has made them ready before.
@@ -502,7 +519,7 @@ impl Worker {
             stranded: RefCell::default(),
             ruled: WorkerRules::new(shared.rules()),
             next_reader: Cell::new(0),
-            clients_due: Cell::new(crate::worker::clock::now()),
+            due: DueLooks::default(),
             time_limits: RefCell::new(Rc::new(time_limits)),
             limit_lines: RefCell::default(),
             next_client: Cell::new(first_turn(shared.mailboxes.len())),
@@ -548,7 +565,7 @@ impl Worker {
         *self.plan.borrow_mut() = Rc::new(plan.clone());
         self.reclassify();
         *self.time_limits.borrow_mut() = Rc::new(plan.time_limits(self.classes().times()));
-        self.clients_due.set(crate::worker::clock::now());
+        self.due.clients.set(crate::worker::clock::now());
         self.noting.set(Noting::of(plan));
         self.ruled.adopt(self.shared.rules());
         self.sharing.adopt(plan);
@@ -619,19 +636,22 @@ impl Worker {
     }
 
     /// Where the statements of such a client go, if a route says so.
-    pub(crate) fn mode_by_route(
+    pub(crate) fn routed(
         &self,
         listen: &Listen,
         user: &UserName,
         schema: Option<&[u8]>,
         class: ClassId,
-    ) -> Option<Mode> {
-        self.plan().mode_by_route(&AcceptedClient {
+    ) -> Option<Routed> {
+        let plan = self.plan();
+        let rule = plan.route_of(&AcceptedClient {
             listen: Some(listen),
             user,
             schema,
             class: self.classes().get(class).name.as_bytes(),
-        })
+        })?;
+        let cluster = rule.cluster.as_ref().and_then(|name| self.shared.cluster.named(name));
+        Some(Routed { mode: rule.mode, cluster: cluster.map(|members| members.id) })
     }
 
     /// The class that a statement names, if it exists.
@@ -642,6 +662,10 @@ impl Worker {
     /// Whether the client's server is MySQL.
     pub(crate) fn is_mysql(&self, client: &Client) -> bool {
         self.at(client.server.get()).server.facts.is_mysql()
+    }
+
+    pub(crate) fn knows_process_kill(&self, client: &Client) -> bool {
+        self.at(client.server.get()).server.facts.knows_process_kill()
     }
 
     /// Whose diagnostics the client's are.

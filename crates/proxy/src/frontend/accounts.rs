@@ -19,7 +19,6 @@ use backend::login::{Credential, LoginError, Many};
 use engine::account::held::{AccountRefusal, AccountRules};
 use engine::account::name::UserName;
 use engine::account::row::Row;
-use wire::auth::certificate;
 use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
@@ -32,7 +31,7 @@ use crate::frontend::learnt;
 use crate::users::User;
 use crate::users::accounts::TableState;
 use crate::users::standing::Own;
-use crate::users::table::{self, Sorted, Table};
+use crate::users::table::{self, Provable, Sorted, Table};
 
 /// The table is not read again sooner.
 const SOON: Duration = Duration::from_secs(1);
@@ -113,15 +112,14 @@ pub(crate) async fn judge(
     }
 }
 
-/// Has what the server stores for accounts of this name looked at, if the table tells of them: by it, Flifo can vouch
-/// for its certificate.
-pub(crate) fn stored<R>(
+/// Has what clients of this name can prove looked at, if the table tells of it.
+pub(crate) fn provable<R>(
     worker: &Worker,
     name: &UserName,
-    look: impl FnOnce(&[certificate::Stored]) -> Option<R>,
+    look: impl FnOnce(&[Provable]) -> Option<R>,
 ) -> Option<R> {
     let table = worker.shared.accounts.lock().table.clone()?;
-    look(table.stored(name))
+    look(table.provable(name))
 }
 
 /// Another user reads the table from now on, or none does: that is in force already. What the one before has read counts

@@ -13,14 +13,16 @@ use std::time::Duration;
 use backend::stream::{self, Stream};
 use engine::account::name::UserName;
 use engine::backend_session::BackendSession;
+use engine::cluster::writes::Tells;
 use wire::Capabilities;
 
 use crate::cluster::servers::ServerId;
+use crate::config::Mode;
 use crate::dispatch::admit;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::backend_task;
 use crate::dispatch::cached::written;
-use crate::dispatch::client::{Client, Login, Pinned};
+use crate::dispatch::client::{Client, Login, Pinned, Routed};
 use crate::dispatch::description::{
     Arrival, Arrived, BackendDescription, ClientDescription, IdleDescription, KeyDescription,
 };
@@ -29,6 +31,7 @@ use crate::dispatch::rights;
 use crate::dispatch::ruled::standing::CameBy;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
+use crate::dispatch::{clusters, freshness};
 use crate::frontend::accounts;
 use crate::frontend::client_task::{self, ClientPlace};
 use crate::frontend::hidden;
@@ -236,7 +239,7 @@ fn client(
         backend: own.clone(),
         server,
         mode: described.mode,
-        mode_by_route: described.mode_by_route,
+        routed: routed(worker, described.mode_by_route, described.cluster_by_route),
         cluster,
         more: described.more,
         sequence: described.login_sequence,
@@ -247,9 +250,11 @@ fn client(
     let client = Rc::new(client);
     client.several.set(described.several);
     client.gtid.set(described.gtid.map(Vec::into_boxed_slice));
+    clusters::settle(worker, &client);
+    freshness::arrive(worker, &client, now);
     for server in described.wrote.iter().filter_map(|server| server.find(servers)) {
         // When it was is not known to this clock: at the latest now.
-        client.writes.change(|writes| writes.note(server.id.0, now));
+        client.past.change(|past| past.writes.note(server.id.0, now, Tells::Nothing));
     }
     client.prepared_changes.set(described.prepared_changes);
     let pinned = |(pin, age)| Pinned { pin, digest: None, since: before(age) };
@@ -262,6 +267,12 @@ fn client(
     }
     worker.add_client(&client);
     Ok(client)
+}
+
+/// What a route had said of a client. A cluster that is not there any more is its user's own.
+fn routed(worker: &Worker, mode: Option<Mode>, cluster: Option<String>) -> Option<Routed> {
+    let named = cluster.and_then(|name| worker.shared.cluster.named(&name));
+    Some(Routed { mode: mode?, cluster: named.map(|members| members.id) })
 }
 
 /// A backend as this worker's own. One that its client holds keeps its number: its client's session may name it.

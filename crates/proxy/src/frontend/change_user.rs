@@ -41,6 +41,7 @@ use crate::frontend::confirm;
 use crate::frontend::guesses::{self, Answered, Attempt};
 use crate::frontend::held;
 use crate::frontend::hidden;
+use crate::frontend::login::{self, FAREWELL};
 use crate::frontend::pass_through;
 use crate::frontend::pending_login::{Applicant, Claim, NoLogin, has_hidden_quotes};
 use crate::frontend::prove::{self, PasswordProof};
@@ -87,14 +88,15 @@ async fn pass_through(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) 
     let before = (routing.home.get(), routing.cluster.get(), client.server.get());
     let login = wanted.login(worker, client.capabilities_now());
     let claim = Claim { user, login }.in_schema(&worker.plan());
+    let until = tokio::time::Instant::now() + worker.plan().limits.login;
     let change = async {
         if let Err(fault) = guesses::wait(worker, &claim.user, client.stream.peer_address()).await {
             client.write(&fault.packet(1));
             return Err(NoLogin::Fault(fault));
         }
-        pass_through::change_user(worker, client, &claim).await
+        pass_through::change_user(worker, client, &claim, until).await
     };
-    let is_denied = match tokio::time::timeout(worker.plan().limits.login, change).await {
+    let is_denied = match tokio::time::timeout_at(until + FAREWELL, change).await {
         Ok(Ok(())) => return notes::see_login(worker, client),
         Ok(Err(NoLogin::Fault(fault))) => {
             audited::see_fault(worker, &applicant(client, &claim.user), &fault);
@@ -280,14 +282,10 @@ async fn prove(
     }
     let has_password = !response.is_empty();
     let answer = PasswordProof { plugin: wanted.plugin.clone(), nonce, response };
-    let login = wanted.login(worker, capabilities);
-    let attempt = Attempt { user: &name, peer, login: &login, server };
+    let request = wanted.login(worker, capabilities);
+    let attempt = Attempt { user: &name, peer, login: &request, server };
     let proved = match prove::prove(worker, talk, &name, &user, &answer, &pass).await {
-        Ok(prove::Proved::Right(user)) => pass
-            .lend(guesses::confirm(worker, attempt, &user))
-            .await
-            .map(|()| user)
-            .map_err(NoLogin::from),
+        Ok(prove::Proved::Right(user)) => Ok(user),
         Ok(prove::Proved::Wrong { was_asked_itself }) => {
             let asked_by = Some((answer.plugin, answer.nonce));
             let answered = Answered { has_password, asked_by, was_asked_itself };
@@ -299,10 +297,8 @@ async fn prove(
     };
     match proved {
         Ok(user) => {
-            let ip = peer.map(|peer| peer.ip());
+            let terms = login::terms(worker, attempt, &user, talk.stream(), &pass).await?;
             let home = worker.shared.cluster.serving(&worker.plan(), &name);
-            let terms =
-                pass.lend(held::pooled(worker, home, &name, &user, talk.stream(), ip)).await?;
             pass.lend(confirm::confirm(worker, &name, &user, &terms)).await?;
             pass.lend(hidden::begin(worker, home, &name, &user)).await;
             Ok((Proved { name, user, terms }, wanted))

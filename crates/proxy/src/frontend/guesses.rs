@@ -115,12 +115,20 @@ fn is_wrong(worker: &Worker, user: &UserName, peer: Option<SocketAddr>) {
 /// `ER_USER_IS_BLOCKED`.
 const BLOCKED: u16 = 4150;
 
-/// A client's proof is right. A fault: the server does not take the password, or blocks the account.
+/// Why the server does not let in a client whose proof is right.
+#[derive(Debug)]
+pub(crate) enum Unconfirmed {
+    /// It blocks the account, and looks at no password.
+    Blocked(Fault),
+    Refused(Fault),
+}
+
+/// A client's proof is right. Has the server say so too, where wrong ones have come before.
 pub(crate) async fn confirm(
     worker: &Worker,
     attempt: Attempt<'_>,
     user: &User,
-) -> Result<(), Fault> {
+) -> Result<(), Unconfirmed> {
     let Attempt { user: name, peer, login, server } = attempt;
     let is_suspect = with(worker, |guesses| {
         guesses.is_right(name, peer.map(|it| it.ip()));
@@ -139,7 +147,11 @@ pub(crate) async fn confirm(
         Ok(_) => with(worker, |guesses| guesses.is_confirmed(name)),
         Err(error) if is_blocked(&error) || error.is_refusal() => {
             confirm::see_refusal(worker, name, user, &error);
-            return Err(error.fault(at).of_kind(Kind::AccessDenied));
+            let fault = error.fault(at).of_kind(Kind::AccessDenied);
+            return Err(match is_blocked(&error) {
+                true => Unconfirmed::Blocked(fault),
+                false => Unconfirmed::Refused(fault),
+            });
         }
         // It cannot be asked; backends will tell.
         Err(_) => {}

@@ -74,7 +74,7 @@ fn rules_of(server: &Server, skips: Option<&[u8]>) -> AccountRules {
     let version = greeting.as_ref().map_or(&b""[..], |it| &it.version);
     let brand = match server.facts.is_mariadb() {
         true => HostBrand::MariaDb,
-        false => HostBrand::of_mysql(&String::from_utf8_lossy(version)),
+        false => HostBrand::of_mysql(version),
     };
     let resolving = match skips {
         Some(b"1" | b"ON") => Resolving::Off,
@@ -182,6 +182,25 @@ pub(crate) async fn pass_through<S: Borrow<Stream>>(
         return Ok(());
     }
     held::by_account(&answer.account, places, answer.rules).map_err(|why| refused(name, peer, &why))
+}
+
+/// Why the server has refused a pass-through client on this connection, where that has no certificate to show and the
+/// client's account demands one. It is told only to a client that has proved a password of that account.
+pub(crate) async fn demand(
+    worker: &Worker,
+    at: &Server,
+    (name, peer): (&UserName, Option<IpAddr>),
+    server: &Stream,
+    has_proved: impl Fn(&Row) -> bool,
+) -> Option<Fault> {
+    if is_off(worker) {
+        return None;
+    }
+    let own = if at.sends_header() { Own(peer) } else { Own::of(worker, server) };
+    let cluster = worker.shared.cluster.of(at.id).id;
+    let told = accounts::judge(worker, cluster, name, peer, Some(own), |_| true).await?;
+    let why = told.ok().filter(has_proved)?.terms.allow(Leg::Tls).err()?;
+    Some(breach(name, why))
 }
 
 /// Asks the server which account it has given. A proxied user's own is the one that it has logged in by.

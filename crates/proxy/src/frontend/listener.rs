@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use backend::dial::Probes;
 use rustix::net::SocketFlags;
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 use tokio::io::Interest;
@@ -188,6 +189,7 @@ pub(crate) fn open(worker: &Rc<Worker>, listen: &Listen, listener: Listener) {
         Listener::Tcp(it) => (it.into(), |it| ClientSocket::Tcp(it.into())),
         Listener::Unix(it, _) => (it.into(), |it| ClientSocket::Unix(it.into())),
     };
+    probe(&listen, &socket, worker.plan().limits.client_silence);
     let socket = Rc::new(socket);
     let opened = OpenListener { socket: Rc::downgrade(&socket), end: Rc::clone(&end) };
     worker.listeners.borrow_mut().insert(Arc::clone(&listen), opened);
@@ -225,6 +227,22 @@ pub(crate) fn set_backlog(worker: &Worker, backlog: u32) {
         if let Err(error) = rustix::net::listen(&*socket, backlog) {
             tracing::warn!(%listen, %error, "the backlog of this address stays as it was");
         }
+    }
+}
+
+/// Clients that are accepted from now on are asked so whether they are there still.
+pub(crate) fn set_silence(worker: &Worker, silence: Option<Duration>) {
+    for (listen, opened) in &*worker.listeners.borrow() {
+        if let Some(socket) = opened.socket.upgrade() {
+            probe(listen, &socket, silence);
+        }
+    }
+}
+
+/// Whatever is accepted inherits that.
+fn probe(listen: &Listen, socket: &OwnedFd, silence: Option<Duration>) {
+    if let Err(error) = Probes::within(silence).set(socket.as_fd()) {
+        tracing::warn!(%listen, %error, "clients of this address that vanish are noticed late");
     }
 }
 

@@ -13,6 +13,7 @@ use backend::offer::Offer;
 use backend::talk::TalkError;
 use backend::{Stream, Talk};
 use engine::account::name::{Brand, Packet};
+use engine::account::terms::Terms;
 use engine::pin::Pin;
 use engine::session::Session;
 use engine::session::beginning::Beginning;
@@ -39,7 +40,7 @@ use crate::frontend::audited;
 use crate::frontend::before_41;
 use crate::frontend::client_task::{self, ClientPlace};
 use crate::frontend::confirm;
-use crate::frontend::guesses::{self, Answered, Attempt};
+use crate::frontend::guesses::{self, Answered, Attempt, Unconfirmed};
 use crate::frontend::held;
 use crate::frontend::hidden;
 use crate::frontend::pass_through;
@@ -252,7 +253,8 @@ async fn log_in(
             pass_through::GreetedBy::flifo(&greeting)
         }
     };
-    let passed = pass_through::log_in(worker, pending_login, claim, server, greeted_by, &pass);
+    let terms = (&pass, deadline);
+    let passed = pass_through::log_in(worker, pending_login, claim, server, greeted_by, terms);
     Ok((passed.await?, None))
 }
 
@@ -317,7 +319,7 @@ async fn greeting(
 }
 
 /// Beyond `limits.login`, a client is told so in this time.
-const FAREWELL: Duration = Duration::from_millis(250);
+pub(super) const FAREWELL: Duration = Duration::from_millis(250);
 
 /// Reads the client's next packet. A client that sends none in time, or one that no login has, is told so.
 async fn hear(
@@ -477,7 +479,7 @@ fn pooled_client(
     let class = worker.class_of(&name, login.schema.as_deref(), pending_login.peer);
     let cluster = worker.shared.cluster.serving(&worker.plan(), &name);
     let schema = login.schema.as_deref();
-    let mode_by_route = worker.mode_by_route(&pending_login.listen, &name, schema, class);
+    let routed = worker.routed(&pending_login.listen, &name, schema, class);
     let peer = pending_login.peer;
     let came_by = CameBy::new(&pending_login.listen, &login);
     let (stream, more) = pending_login.talk.into_parts();
@@ -493,8 +495,8 @@ fn pooled_client(
         session,
         backend: None,
         server: route::greeter_in(worker, cluster),
-        mode: mode_by_route.unwrap_or_else(|| worker.shared.cluster.get(cluster).mode()),
-        mode_by_route,
+        mode: routed.map_or_else(|| worker.shared.cluster.get(cluster).mode(), |it| it.mode),
+        routed,
         cluster,
         more,
         sequence: login.schema.is_some().then_some(sequence),
@@ -514,12 +516,8 @@ async fn may_enter(
     pass: &Pass,
 ) -> Result<(ReservedPlace, KeyId), Fault> {
     let name = &claim.user;
-    pass.lend(guesses::confirm(worker, attempt, user)).await?;
-    let peer = pending_login.peer.map(|peer| peer.ip());
+    let terms = terms(worker, attempt, user, pending_login.talk.stream(), pass).await?;
     let home = worker.shared.cluster.serving(&worker.plan(), name);
-    let terms = pass
-        .lend(held::pooled(worker, home, name, user, pending_login.talk.stream(), peer))
-        .await?;
     let reserved = user
         .clients
         .reserve()
@@ -540,6 +538,26 @@ async fn may_enter(
     })?;
     keys.own(key, user);
     Ok((reserved, key))
+}
+
+/// What the account demands of a client that has proved its password, where the server takes the password as well.
+pub(super) async fn terms(
+    worker: &Worker,
+    attempt: Attempt<'_>,
+    user: &User,
+    client: &Stream,
+    pass: &Pass,
+) -> Result<Terms, Fault> {
+    let (name, peer) = (attempt.user, attempt.peer.map(|peer| peer.ip()));
+    let refused = match pass.lend(guesses::confirm(worker, attempt, user)).await {
+        Err(Unconfirmed::Blocked(fault)) => return Err(fault),
+        Err(Unconfirmed::Refused(fault)) => Some(fault),
+        Ok(()) => None,
+    };
+    let home = worker.shared.cluster.serving(&worker.plan(), name);
+    let terms = pass.lend(held::pooled(worker, home, name, user, client, peer)).await?;
+    // The server's words say less than what the account demands.
+    refused.map_or(Ok(terms), Err)
 }
 
 /// What backends of this user must have in common with its client.

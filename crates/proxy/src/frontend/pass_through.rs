@@ -13,9 +13,11 @@ use std::rc::Rc;
 use backend::login::{Greeted, LoginError, ServerKeys, is_verified, prove_fully};
 use backend::{Address, Stream, Talk};
 use engine::account::name::{Brand, UserName};
+use engine::account::row::Row;
 use engine::session::{Reset, Session};
+use tokio::time::{Instant, timeout_at};
 use wire::Capabilities;
-use wire::auth::certificate::{BY_SHA256, Stored};
+use wire::auth::certificate::BY_SHA256;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::{AuthPacket, Greeting, Login};
 use wire::response::{ErrPacket, OK, OkPacket, Status};
@@ -40,7 +42,7 @@ use crate::frontend::leg::{Leg, NoLeg};
 use crate::frontend::namesake;
 use crate::frontend::pending_login::{Claim, NoLogin, PendingLogin, tell, too_many_of_user};
 use crate::frontend::prove::{asks_for_key, receive_password, take_password};
-use crate::frontend::vouch::{self, Vouching};
+use crate::frontend::vouch::{self, Proofs};
 use crate::pool::opener;
 use crate::pool::room;
 use crate::users::logins::Pass;
@@ -75,7 +77,7 @@ pub(crate) async fn log_in(
     claim: Claim,
     server: Option<Greeted>,
     greeted_by: GreetedBy,
-    pass: &Pass,
+    (pass, until): (&Pass, Instant),
 ) -> Result<client::Login, NoLogin> {
     let Claim { user, login } = &claim;
     let places = match worker.shared.users.reserve_pass_through(user) {
@@ -84,10 +86,12 @@ pub(crate) async fn log_in(
     };
     let schema = login.schema.as_deref();
     let class = worker.class_of(user, schema, pending_login.peer);
-    let cluster = worker.shared.cluster.serving(&worker.plan(), user);
+    let routed = worker.routed(&pending_login.listen, user, schema, class);
+    let cluster = routed
+        .and_then(|it| it.cluster)
+        .unwrap_or_else(|| worker.shared.cluster.serving(&worker.plan(), user));
     let cluster = clusters::serving_at(worker, cluster, schema);
-    let mode = worker.mode_by_route(&pending_login.listen, user, schema, class);
-    let mode = mode.unwrap_or_else(|| worker.shared.cluster.get(cluster).mode());
+    let mode = routed.map_or_else(|| worker.shared.cluster.get(cluster).mode(), |it| it.mode);
     let home = match server {
         Some(_) => pending_login.server,
         None => route::home(worker, cluster, mode).await,
@@ -102,7 +106,7 @@ pub(crate) async fn log_in(
     };
     let (peer, greeted_id) = (pending_login.peer, greeted.greeting.connection_id);
     let came_by = CameBy::new(&pending_login.listen, login);
-    let peers = Peers { client: pending_login.talk, peer, at, server: greeted, pass };
+    let peers = Peers { client: pending_login.talk, peer, at, server: greeted, pass, until };
     let pass_through = relay(worker, peers, &claim, greeted_by).await?;
     let session = begin_session(pass_through.status, login.collation, pass_through.brand);
     let (stream, more) = pass_through.client.into_parts();
@@ -122,7 +126,7 @@ pub(crate) async fn log_in(
         session,
         server: pass_through.backend.server,
         mode: Mode::Writer,
-        mode_by_route: None,
+        routed,
         cluster,
         backend: Some(pass_through.backend),
         more,
@@ -137,6 +141,7 @@ pub(crate) async fn change_user(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     claim: &Claim,
+    until: Instant,
 ) -> Result<(), NoLogin> {
     let Claim { user, login } = claim;
     let pass = worker.pass_through_logins.enter_again().await;
@@ -158,8 +163,8 @@ pub(crate) async fn change_user(
         backend.iter().for_each(|backend| leaving::clean(worker, client, backend));
         client.session.borrow_mut().reset(Reset::ForgetsFound);
         let home = worker.shared.cluster.serving(&worker.plan(), user);
-        let cluster = clusters::serving_at(worker, home, login.schema.as_deref());
         client.routing.home.set(home);
+        let cluster = clusters::serving(worker, client, login.schema.as_deref());
         client.routing.cluster.set(cluster);
         client.server.set(route::home(worker, cluster, client.routing.mode.get()).await);
     }
@@ -168,7 +173,7 @@ pub(crate) async fn change_user(
         Ok(greeted) => greeted,
         Err(error) => return Err(tell_on(&mut talk, error.fault(at)).await),
     };
-    let peers = Peers { client: talk, peer, at, server, pass: &pass };
+    let peers = Peers { client: talk, peer, at, server, pass: &pass, until };
     let pass_through =
         relay(worker, peers, claim, GreetedBy::Flifo { id: client.id, scramble: None }).await?;
     let (_, more) = pass_through.client.into_parts();
@@ -211,6 +216,8 @@ struct Peers<'a, S> {
     at: &'a Server,
     server: Greeted,
     pass: &'a Pass,
+    /// The server is waited for so long.
+    until: Instant,
 }
 
 /// They have agreed.
@@ -227,7 +234,7 @@ async fn relay<S: Borrow<Stream>>(
     claim: &Claim,
     greeted_by: GreetedBy,
 ) -> Result<PassThrough<S>, NoLogin> {
-    let Peers { mut client, peer, at, server, pass } = peers;
+    let Peers { mut client, peer, at, server, pass, until } = peers;
     let Claim { user, login } = claim;
     let mut request = login.clone();
     request.capabilities = login.capabilities & server.greeting.capabilities;
@@ -236,7 +243,8 @@ async fn relay<S: Borrow<Stream>>(
         Ok(name) => name,
         Err(why) => return Err(tell_on(&mut client, unsure(&user.to_string(), why)).await),
     };
-    let secured = secure(worker, client.stream(), peer, at, server, &mut request).await;
+    let secured = secure(worker, client.stream(), peer, at, server, &mut request);
+    let secured = timeout_at(until, secured).await.unwrap_or_else(|_| Err(late(worker, at)));
     let (Greeted { talk: mut server, greeting }, is_asked_again) = match secured {
         Ok(secured) => secured,
         Err(fault) => return Err(tell_on(&mut client, fault).await),
@@ -256,10 +264,9 @@ async fn relay<S: Borrow<Stream>>(
         || plugin
             .is_some_and(|plugin| why_not(&plugin, client.stream(), server.stream(), at).is_some());
     if is_mute {
-        request.plugin = Some(NO_PLUGIN.to_vec());
-        request.response = Vec::new();
+        mute(&mut request);
     }
-    let vouching = vouching(worker, client.stream(), claim, greeted_by);
+    let proofs = proofs(worker, client.stream(), claim, greeted_by);
     let mut payload = Vec::new();
     request.encode(&mut payload);
     if let Err(error) = server.write(&payload).await {
@@ -270,6 +277,7 @@ async fn relay<S: Borrow<Stream>>(
         worker,
         at,
         pass,
+        until,
         user,
         peer,
         plugin: Plugin::from_name(request.plugin.as_deref().unwrap_or(&greeting.plugin)),
@@ -279,9 +287,7 @@ async fn relay<S: Borrow<Stream>>(
         has_asked: !(by_socket && is_mute),
         may_learn: learnt::may_learn(worker, user),
         said: None,
-        vouching,
-        asked: Vec::new(),
-        answer: Secret::from(""),
+        proofs,
     };
     let ok = relay.run().await?;
     guesses::is_right(worker, user, peer);
@@ -302,16 +308,24 @@ async fn relay<S: Borrow<Stream>>(
     Ok(PassThrough { client: relay.client, backend, status, brand: dial::brand(&greeting) })
 }
 
-/// What is needed to vouch for Flifo's certificate to a client that it has greeted.
-fn vouching(
+/// What can be checked of what the client proves, unless it has answered the server's own greeting.
+fn proofs(
     worker: &Worker,
     client: &Stream,
     Claim { user, login }: &Claim,
     greeted_by: GreetedBy,
-) -> Option<Vouching> {
-    let GreetedBy::Flifo { scramble: Some(scramble), .. } = greeted_by else { return None };
-    let of = |stored: &[Stored]| Vouching::of(client, scramble, stored, login);
-    accounts::stored(worker, user, of)
+) -> Option<Proofs> {
+    let GreetedBy::Flifo { scramble, .. } = greeted_by else { return None };
+    accounts::provable(worker, user, |provable| Proofs::of(client, scramble, provable, login))
+}
+
+/// Leaves out what the client has answered: the server asks it anew.
+fn mute(request: &mut Login) {
+    request.plugin = Some(NO_PLUGIN.to_vec());
+    // A client that cannot be asked anew, and has a password, must not be one without.
+    let is_final = !request.capabilities.has(Capabilities::PLUGIN_AUTH);
+    let is_wrong = is_final && !request.response.is_empty();
+    request.response = if is_wrong { vec![0; Nonce::LEN] } else { Vec::new() };
 }
 
 /// The connection to the server, with TLS if the client's leg asks for that; and whether it was opened once more,
@@ -380,6 +394,11 @@ fn why_not(plugin: &Plugin, client: &Stream, server: &Stream, at: &Server) -> Op
     }
 }
 
+/// What a client is told for which the server takes too long.
+fn late(worker: &Worker, at: &Server) -> Fault {
+    NoBackend::Late("limits.login", worker.plan().limits.login).fault(at)
+}
+
 /// Sends an error as the login's answer.
 async fn tell_on<S: Borrow<Stream>>(client: &mut Talk<S>, fault: Fault) -> NoLogin {
     // The client may be gone as well.
@@ -392,6 +411,7 @@ struct Relay<'a, S> {
     worker: &'a Worker,
     at: &'a Server,
     pass: &'a Pass,
+    until: Instant,
     user: &'a UserName,
     peer: Option<SocketAddr>,
     client: Talk<S>,
@@ -404,11 +424,8 @@ struct Relay<'a, S> {
     may_learn: bool,
     /// The password, if it is the last that the client has said.
     said: Option<Secret>,
-    /// What is needed to vouch for Flifo's certificate, if it can be.
-    vouching: Option<Vouching>,
-    /// What the server has asked with last, and the client's answer, where they may be of use for it.
-    asked: Vec<u8>,
-    answer: Secret,
+    /// What the client proves, where it can be checked.
+    proofs: Option<Proofs>,
 }
 
 impl<S: Borrow<Stream>> Relay<'_, S> {
@@ -416,9 +433,10 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
     /// to be told.
     async fn run(&mut self) -> Result<Vec<u8>, NoLogin> {
         loop {
-            let payload = match self.server.read().await {
-                Ok(payload) => payload,
-                Err(error) => return Err(self.server_left(&error.to_string()).await),
+            let payload = match timeout_at(self.until, self.server.read()).await {
+                Ok(Ok(payload)) => payload,
+                Err(_) => return Err(self.refuse(late(self.worker, self.at)).await),
+                Ok(Err(error)) => return Err(self.server_left(&error.to_string()).await),
             };
             let packet = match AuthPacket::decode(&payload) {
                 Ok(packet) => packet,
@@ -435,6 +453,9 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                     let code = ErrPacket::decode(&payload).map(|error| error.code);
                     if code == Ok(dial::ACCESS_DENIED) {
                         self.pass.lend(accounts::look_again(self.worker)).await;
+                        if let Some(fault) = self.demand().await {
+                            return Err(self.refuse(fault).await);
+                        }
                     }
                     if code == Ok(dial::TOO_MANY_CONNECTIONS) {
                         // Its proof was for this connection alone. Room is made before the client hears of it, for it
@@ -448,13 +469,10 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                     self.has_asked = true;
                     self.plugin = Plugin::from_name(plugin);
                     self.nonce = data.to_vec();
-                    if let Some(vouching) = &mut self.vouching {
-                        self.asked = data.to_vec();
-                        if let Some(answer) = vouching.answer(&self.plugin, data) {
-                            self.server.write(&answer).await?;
-                            continue;
-                        }
-                        vouching.see_question();
+                    let proofs = self.proofs.as_mut();
+                    if let Some(answer) = proofs.and_then(|it| it.answer(&self.plugin, data)) {
+                        self.server.write(&answer).await?;
+                        continue;
                     }
                     self.allow_password().await?;
                     self.client.write(&payload).await?;
@@ -463,6 +481,13 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                 AuthPacket::More(&[caching_sha2::FAST_OK]) => self.client.write(&payload).await?,
                 AuthPacket::More(&[caching_sha2::FULL]) => {
                     self.allow_key().await?;
+                    // What is missing is told before the client answers: behind that it would be out of step.
+                    let client_is_secure = self.client.stream().is_secure();
+                    if client_is_secure != self.server.stream().is_secure()
+                        || self.may_learn && !client_is_secure
+                    {
+                        self.nonce().await?;
+                    }
                     self.client.write(&payload).await?;
                     self.pass_password().await?;
                 }
@@ -471,8 +496,13 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                     return Err(self.server_left(why).await);
                 }
                 AuthPacket::More(data) | AuthPacket::Bare(data) => {
-                    if self.vouching.is_some() {
-                        self.asked = data.to_vec();
+                    if self.is_unsafe_question() {
+                        let why = "it asked for more than the login's method does, on a connection without TLS, \
+                                   where a client in TLS might answer with its password";
+                        return Err(self.server_left(why).await);
+                    }
+                    if let Some(proofs) = &mut self.proofs {
+                        proofs.see_question(data);
                     }
                     self.client.write(&payload).await?;
                     self.pass_answer().await?;
@@ -481,20 +511,36 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
         }
     }
 
+    /// Whether the client could take what the server asks for the full login of caching_sha2_password, which it answers
+    /// in TLS with the password: some drivers look at the first byte alone, and at their own idea of the method. Only a
+    /// method that goes on in several questions, and that the server has asked for, may do so on a plain connection.
+    fn is_unsafe_question(&self) -> bool {
+        let is_told = self.client.stream().is_secure() && !self.server.stream().is_secure();
+        let has_questions = matches!(&self.plugin, Plugin::Other(name) if **name != *NO_PLUGIN);
+        is_told && !has_questions
+    }
+
     async fn pass_answer(&mut self) -> Result<(), NoLogin> {
         let answer = Secret::from(self.pass.lend(self.client.read()).await?);
         self.server.write(answer.as_bytes()).await?;
-        if self.vouching.is_some() {
-            self.answer = answer;
+        if let Some(proofs) = &mut self.proofs {
+            proofs.see_answer(answer);
         }
         Ok(())
     }
 
+    /// What the account demands that Flifo's connection to the server does not have, for which the server has refused a
+    /// client that has proved the account's password.
+    async fn demand(&self) -> Option<Fault> {
+        let (proofs, plugin) = (self.proofs.as_ref()?, &self.plugin);
+        let claim = (self.user, self.peer.map(|peer| peer.ip()));
+        let has_proved = |account: &Row| proofs.has_proved(account, plugin);
+        held::demand(self.worker, self.at, claim, self.server.stream(), has_proved).await
+    }
+
     /// The server's OK, as it vouches for Flifo's certificate where it can.
     fn vouched(&self, ok: Vec<u8>, capabilities: Capabilities) -> Vec<u8> {
-        let vouching = self.vouching.as_ref();
-        let message =
-            vouching.and_then(|it| it.message(&self.plugin, &self.asked, self.answer.as_bytes()));
+        let message = self.proofs.as_ref().and_then(|it| it.message(&self.plugin));
         match (message, OkPacket::decode(&ok, capabilities)) {
             (Some(message), Ok(packet)) => {
                 let mut out = Vec::new();
@@ -551,8 +597,11 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
         };
         // Whether the key is taken was decided before, or by the client, which has taken Flifo's.
         let keys = ServerKeys::Any;
-        if let Err(error) = prove_fully(&mut self.server, password.as_bytes(), nonce, keys).await {
-            return Err(self.server_left(&error.to_string()).await);
+        let proved = prove_fully(&mut self.server, password.as_bytes(), nonce, keys);
+        match timeout_at(self.until, proved).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(self.server_left(&error.to_string()).await),
+            Err(_) => return Err(self.refuse(late(self.worker, self.at)).await),
         }
         self.said = Some(password).filter(|_| may_learn);
         Ok(())

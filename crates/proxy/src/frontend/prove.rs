@@ -70,12 +70,21 @@ pub(crate) async fn prove<S: Borrow<Stream>>(
             };
             let right = match user.trust() {
                 Some(_) => pass.lend(learnt::prove(worker, name, user, &password)).await?,
-                // In another thread, and one of a user's at a time.
-                None => pass.lend(user.check_itself(password)).await.then(|| Arc::clone(user)),
+                None => {
+                    let is_right = pass.lend(is_right_itself(worker, user, password)).await;
+                    is_right.then(|| Arc::clone(user))
+                }
             };
             Ok(right.map_or(Proved::Wrong { was_asked_itself: true }, Proved::Right))
         }
     }
+}
+
+/// Whether this is the user's password, or is since the accounts were read. It is checked in another thread, and one of a
+/// user's at a time.
+async fn is_right_itself(worker: &Worker, user: &User, password: Secret) -> bool {
+    user.check_itself(password.clone()).await
+        || accounts::is_renewed(worker, user).await && user.check_itself(password).await
 }
 
 /// Asks a client of caching_sha2_password for the password itself.

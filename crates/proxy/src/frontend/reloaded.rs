@@ -33,6 +33,7 @@ pub(crate) fn adopt(worker: &Rc<Worker>, new: &Reloaded) {
     worker.checks.adopt();
     worker.pass_through_logins.resize(new.plan.logins_max, worker.shared.worker_count());
     listener::set_backlog(worker, new.plan.backlog);
+    listener::set_silence(worker, new.plan.limits.client_silence);
     let mut keys = worker.pool.keys.borrow_mut();
     for (name, user) in &new.known {
         keys.renew(name, user);
@@ -47,5 +48,5 @@ pub(crate) fn adopt(worker: &Rc<Worker>, new: &Reloaded) {
         clusters::move_home(worker, client);
     }
     // Clients may be too old by now.
-    worker.clients_due.set(crate::worker::clock::now());
+    worker.due.clients.set(crate::worker::clock::now());
 }

@@ -21,8 +21,10 @@ use sys::passing::{Delivery, Passage};
 use view::digests::Told;
 use wire::auth::Secret;
 
+use crate::cluster::memory::Memories;
 use crate::dispatch::description::{Departure, FORM, KillMessage, Reception};
 use crate::dispatch::kill_orders;
+use crate::dispatch::predecessor;
 use crate::dispatch::worker::{Shared, Worker};
 use crate::frontend::arrival::{self, NoArrival};
 use crate::users::bequeathed::Bequest;
@@ -228,9 +230,10 @@ impl Conversation {
         Ok(greeting)
     }
 
-    /// The new one accepts from now on.
-    pub(crate) fn go(&self) -> Result<(), SuccessionError> {
-        self.say(Kind::Go)
+    /// The new one accepts from now on, and goes on from what is known of servers.
+    pub(crate) fn go(&self, shared: &Shared) -> Result<(), SuccessionError> {
+        let known = serde_json::to_vec(&Memories::of(&shared.cluster))?;
+        Ok(self.0.send(&Head::new(Kind::Go).frame(&known), &[])?)
     }
 
     /// Sends what workers have to send, until none of them has anything more.
@@ -352,19 +355,32 @@ impl Predecessor {
         named.map(|(it, file)| (it.purpose.clone(), it.is_own_path, file)).collect()
     }
 
-    /// All that can fail has been done: waits for the word to accept clients. Where the other one has been killed before
-    /// it said that, this one is the only one left.
-    pub(crate) fn await_go(&self) -> Result<(), SuccessionError> {
+    /// All that can fail has been done: waits for the word to accept clients, and for what the other one knows of
+    /// servers. Where it has been killed before it said that, this one is the only one left.
+    pub(crate) fn await_go(&self) -> Result<Option<Memories>, SuccessionError> {
         let told = self.conversation.say(Kind::Ready);
         match told.and_then(|()| self.conversation.await_kind(Kind::Go)) {
-            Ok(_) => Ok(self.conversation.0.wait_at_most(None)?),
+            Ok(Delivery { bytes, .. }) => {
+                self.conversation.0.wait_at_most(None)?;
+                // Older ones say nothing of that.
+                let known = bytes.get(HEAD..).filter(|known| !known.is_empty());
+                let known = known.map(serde_json::from_slice).transpose();
+                Ok(known.unwrap_or_else(|error| {
+                    let error = error.to_string();
+                    tracing::warn!(
+                        error,
+                        "what the Flifo before knows of servers is not understood"
+                    );
+                    None
+                }))
+            }
             Err(SuccessionError::Ended | SuccessionError::Io(_)) if self.has_ended() => {
                 let pid = self.greeting.pid;
                 tracing::warn!(
                     pid,
                     "the Flifo before has ended with its clients: this one accepts new ones"
                 );
-                Ok(())
+                Ok(None)
             }
             Err(error) => Err(error),
         }
@@ -384,6 +400,7 @@ impl Predecessor {
         // If it is gone, this thread is told so.
         let tell = move |message| drop(talk.tell_of_kill(&message));
         shared.neighbours.join(Neighbour::Before, Arc::new(tell));
+        shared.predecessor.begin(greeting.pid, &greeting.version);
         let mut taken = 0_u64;
         let end = loop {
             // What is under way is whose?
@@ -421,11 +438,23 @@ impl Predecessor {
                     }
                 }
                 Kind::Count => match self::body::<Totals>(&bytes) {
-                    Ok(totals) => shared.have_done(0, move |worker| worker.counters.add(&totals)),
+                    Ok(totals) => {
+                        predecessor::hear(shared, &totals);
+                        shared.have_done(0, move |worker| {
+                            worker.counters.add(&totals);
+                            worker.tally.add_errors(&totals);
+                        });
+                    }
                     Err(_) => break false,
                 },
                 Kind::Digests => match self::body::<Vec<Told>>(&bytes) {
-                    Ok(told) => shared.have_done(0, move |worker| worker.tally.take_in(told)),
+                    Ok(told) => shared.have_done(0, move |worker| {
+                        let servers = &worker.shared.cluster.servers;
+                        worker.tally.take_in(told, |name| {
+                            let found = servers.iter().find(|server| server.name == name)?;
+                            u32::try_from(found.id.0).ok()
+                        });
+                    }),
                     Err(_) => break false,
                 },
                 Kind::End => break false,
@@ -436,6 +465,7 @@ impl Predecessor {
             shared.have_done(worker, if end { arrival::take_all } else { arrival::forget_all });
         }
         kill_orders::part(shared, Neighbour::Before);
+        predecessor::end(shared);
         shared.arrive(false);
         shared.bequeathed.forget();
         let (pid, clients) = (greeting.pid, taken);

@@ -6,14 +6,15 @@
 //! another user, of another boot or of a Flifo that still runs is not acted upon; when nothing is changed there is
 //! none.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sys::kernel;
 use sys::placing::{GroupChange, Placed};
+use sys::state_file::{self, StateFileError};
 use sys::threads;
 use sys::tree::Tree;
 
@@ -248,21 +249,10 @@ fn restore(tree: &Tree, change: &Change) -> Result<Vec<String>, String> {
 /// The text of a file that can be believed.
 fn read(path: &Path) -> Result<Option<String>, JournalError> {
     let shown = || path.display().to_string();
-    let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(JournalError::Io { path: shown(), error }),
-    };
-    let about = file.metadata().map_err(|error| JournalError::Io { path: shown(), error })?;
-    let own = rustix::process::geteuid().as_raw();
-    if about.uid() != own || about.mode() & 0o022 != 0 || !about.is_file() {
-        return Err(JournalError::Foreign { path: shown(), owner: about.uid() });
-    }
-    let mut text = String::new();
-    let read = file.take(SIZE_MAX).read_to_string(&mut text);
-    read.map_err(|error| JournalError::Io { path: shown(), error })?;
-    Ok(Some(text))
+    state_file::read(path, SIZE_MAX).map_err(|error| match error {
+        StateFileError::Io(error) => JournalError::Io { path: shown(), error },
+        StateFileError::Foreign { owner } => JournalError::Foreign { path: shown(), owner },
+    })
 }
 
 fn write(path: &Path, page: &Page) -> io::Result<()> {
@@ -271,25 +261,7 @@ fn write(path: &Path, page: &Page) -> io::Result<()> {
     {
         fs::DirBuilder::new().mode(0o700).create(folder)?;
     }
-    let fresh = path.with_extension("new");
-    if let Some(folder) = path.parent() {
-        let about = fs::metadata(folder)?;
-        let own = rustix::process::geteuid().as_raw();
-        if (about.uid() != own && about.uid() != 0) || about.mode() & 0o022 != 0 {
-            let why = format!(
-                "others may write to {}: name another file with placement.state_file",
-                folder.display()
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-    }
-    // Of a process that was killed while it wrote.
-    let _ = fs::remove_file(&fresh);
-    let mut file: File =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-    file.write_all(serde_json::to_string(page)?.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(fresh, path)
+    state_file::write(path, &serde_json::to_vec(page)?, "placement.state_file")
 }
 
 const VERSION: u32 = 1;

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use backend::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2, certificate, native, sha_crypt};
@@ -49,6 +49,25 @@ impl From<Password> for Passwords {
 pub(super) struct Proofs {
     all: Vec<Arc<Proof>>,
     pub(super) has_others: bool,
+    former: Arc<Former>,
+}
+
+/// Passwords that clients have proved of hashes that are gone. A server that is given the same password once more stores
+/// another hash of it, and clients that are connected must not notice.
+#[derive(Debug, Default)]
+struct Former {
+    passwords: Mutex<Vec<Secret>>,
+    /// Held while they are compared with what is stored now.
+    comparing: tokio::sync::Mutex<()>,
+}
+
+impl Former {
+    /// More are not kept: as many as an account has passwords.
+    const MAX: usize = 2;
+
+    fn passwords(&self) -> MutexGuard<'_, Vec<Secret>> {
+        self.passwords.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What is known of one password.
@@ -173,6 +192,14 @@ impl Known {
         }
     }
 
+    /// The password itself, where a client has proved it of a hash.
+    fn learnt_itself(&self) -> Option<Secret> {
+        match self {
+            Self::CachingSha2 { learnt, .. } => learnt.get().cloned(),
+            Self::Password(_) | Self::Native { .. } => None,
+        }
+    }
+
     fn credential(&self) -> Option<Credential> {
         match self {
             Self::Password(password) => Some(Credential::Password(password.clone())),
@@ -180,7 +207,7 @@ impl Known {
                 let learnt = learnt.lock().unwrap_or_else(PoisonError::into_inner);
                 learnt.clone().map(Credential::Native)
             }
-            Self::CachingSha2 { learnt, .. } => learnt.get().cloned().map(Credential::Password),
+            Self::CachingSha2 { .. } => self.learnt_itself().map(Credential::Password),
         }
     }
 
@@ -199,7 +226,7 @@ impl Known {
 impl Proofs {
     pub(super) fn of(passwords: &Passwords) -> Self {
         let all = passwords.known.iter().map(|password| Arc::new(Proof::of(password))).collect();
-        Self { all, has_others: passwords.has_others }
+        Self { all, has_others: passwords.has_others, former: Arc::default() }
     }
 
     /// These, with what clients have proved of those that were known before.
@@ -209,7 +236,25 @@ impl Proofs {
             let same = old.all.iter().find(|it| it.known.is_of(&password)).cloned();
             same.unwrap_or(proof)
         };
-        Self { all: self.all.into_iter().map(known).collect(), ..self }
+        let all: Vec<_> = self.all.into_iter().map(known).collect();
+        let is_gone = |proof: &&Arc<Proof>| !all.iter().any(|it| Arc::ptr_eq(it, proof));
+        let gone = old.all.iter().filter(is_gone).filter_map(|it| it.known.learnt_itself());
+        let mut former: Vec<_> = gone.chain(old.former.passwords().iter().cloned()).collect();
+        former.truncate(Former::MAX);
+        let former = Former { passwords: Mutex::new(former), ..Former::default() };
+        Self { all, former: Arc::new(former), ..self }
+    }
+
+    /// Whether one of the passwords that were proved before is that of a hash that is stored now. They are compared once.
+    pub(super) async fn recall(&self) -> bool {
+        let _alone = self.former.comparing.lock().await;
+        let former = self.former.passwords().clone();
+        let mut is_known = self.credential(&[]).is_some();
+        for password in former {
+            is_known = is_known || self.check_itself(&password).await;
+        }
+        self.former.passwords().clear();
+        is_known
     }
 
     pub(super) fn is_of(&self, passwords: &Passwords) -> bool {

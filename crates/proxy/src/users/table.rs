@@ -70,14 +70,22 @@ pub(crate) const BYTES_MAX: usize = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: HashMap<UserName, Vec<Row>>,
-    /// What lets Flifo vouch for its certificate, of all accounts of a name.
-    stored: HashMap<UserName, Vec<certificate::Stored>>,
+    /// What clients of all accounts of a name can prove.
+    provable: HashMap<UserName, Vec<Provable>>,
     anonymous: Vec<Row>,
     /// The first name that is not known any more, where not all are.
     end: Option<UserName>,
     rules: AccountRules,
     /// Where Flifo came from that read it; `None`: by a Unix socket.
     own: Option<IpAddr>,
+}
+
+/// A password of an account, as far as a client's proof of it can be checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Provable {
+    pub(crate) host: Vec<u8>,
+    /// By this Flifo can vouch for its certificate; `None`: the empty password.
+    pub(crate) stored: Option<certificate::Stored>,
 }
 
 /// Why an account does not tell what is needed to pool its clients.
@@ -138,12 +146,12 @@ impl Table {
         self.end.as_ref()
     }
 
-    /// What the server stores for this name by which Flifo can vouch for its certificate. It is looked up without the
-    /// spaces at its end, which the table lacks: a client is vouched to only with what it has itself proved.
-    pub(crate) fn stored(&self, name: &UserName) -> &[certificate::Stored] {
+    /// What clients of this name can prove. It is looked up without the spaces at its end, which the table lacks: it
+    /// counts only for a client that has itself proved it.
+    pub(crate) fn provable(&self, name: &UserName) -> &[Provable] {
         let name = name.as_bytes();
         let end = name.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
-        name.get(..end).and_then(|name| self.stored.get(name)).map_or(&[], Vec::as_slice)
+        name.get(..end).and_then(|name| self.provable.get(name)).map_or(&[], Vec::as_slice)
     }
 
     fn of(&self, name: &UserName) -> impl Iterator<Item = &Row> + Clone {
@@ -189,11 +197,11 @@ pub(crate) fn sort(
             Err(why) => drop(unusable.insert(name.clone(), why)),
         }
     }
-    let vouching = |of: &Vec<Stored>| of.iter().flat_map(Stored::vouching).collect::<Vec<_>>();
-    let vouching = stored.iter().map(|(name, of)| (name.clone(), vouching(of)));
-    let vouching = vouching.filter(|(_, of)| !of.is_empty()).collect();
+    let provable = |of: &Vec<Stored>| of.iter().flat_map(Stored::provable).collect::<Vec<_>>();
+    let provable = stored.iter().map(|(name, of)| (name.clone(), provable(of)));
+    let provable = provable.filter(|(_, of)| !of.is_empty()).collect();
     let rows = stored.into_iter().map(|(name, of)| (name, rows_of(of))).collect();
-    let table = Table { rows, stored: vouching, anonymous, end, rules, own };
+    let table = Table { rows, provable, anonymous, end, rules, own };
     Sorted { table, usable, unusable }
 }
 
@@ -250,21 +258,24 @@ impl Stored {
         })
     }
 
-    /// What lets Flifo vouch for its certificate to a client that has proved it.
-    fn vouching(&self) -> impl Iterator<Item = certificate::Stored> {
+    /// What its clients can prove.
+    fn provable(&self) -> impl Iterator<Item = Provable> {
         use certificate::Stored;
+        let host = &self.row.host;
         self.each().filter_map(|(plugin, stored)| {
             let stored = stored?;
             let text = stored.as_bytes();
-            match plugin.name() {
+            let stored = match plugin.name() {
+                b"mysql_native_password" if text.is_empty() => None,
                 b"mysql_native_password" => {
-                    native::NativeStored::parse(text).ok().map(Stored::Native)
+                    Some(Stored::Native(native::NativeStored::parse(text).ok()?))
                 }
                 // The account's side of the plugin has a name of its own.
-                b"ed25519" => ed25519::PublicKey::parse(text).ok().map(Stored::Ed25519),
-                b"parsec" => parsec::ParsecStored::parse(text).map(Stored::Parsec),
-                _ => None,
-            }
+                b"ed25519" => Some(Stored::Ed25519(ed25519::PublicKey::parse(text).ok()?)),
+                b"parsec" => Some(Stored::Parsec(parsec::ParsecStored::parse(text)?)),
+                _ => return None,
+            };
+            Some(Provable { host: host.clone(), stored })
         })
     }
 }
@@ -368,12 +379,12 @@ mod tests {
     }
 
     #[test]
-    fn what_vouches_is_found_for_a_name_with_spaces_at_its_end() {
+    fn what_is_provable_is_found_for_a_name_with_spaces_at_its_end() {
         let secret = native("secret");
         let rows = [("app@%", "0 0 0 0 0", &secret[..]), ("@%", "0 0 0 0 0", &secret)].map(row);
         let table = sort(rows.to_vec(), true, RULES, None).table;
         for (user, found) in [("app", 1), ("app ", 1), ("app  ", 1), (" app", 0), ("  ", 0)] {
-            assert_eq!(table.stored(&name(user)).len(), found, "{user:?}");
+            assert_eq!(table.provable(&name(user)).len(), found, "{user:?}");
         }
     }
 

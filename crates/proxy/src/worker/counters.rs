@@ -113,6 +113,18 @@ impl Totals {
         self
     }
 
+    /// Those whose names begin so, by what follows.
+    pub(crate) fn of(&self, begin: &str) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().filter_map(move |(name, count)| Some((name.strip_prefix(begin)?, *count)))
+    }
+
+    /// Together with others that are counted elsewhere.
+    #[must_use]
+    pub(crate) fn with(mut self, others: impl Iterator<Item = (String, u64)>) -> Self {
+        self.0.extend(others);
+        self
+    }
+
     /// What has been counted since these were.
     #[must_use]
     pub(crate) fn since(mut self, before: &Self) -> Self {

@@ -130,6 +130,9 @@ fn prepared_statements() {
     check(Shape::Prepared, NEW, &[BOTH, COLUMN, COLUMN, COLUMN], &[Kind::Prepared]);
     check(Shape::Prepared, OLD, &[NOTHING], &[Kind::Prepared]);
     check(Shape::Prepared, OLD, &[OK_PACKET], &[Kind::Ok]);
+    // MySQL 9.7, to one that is told of its session.
+    let told = b"\0\0\0\x02\x40\0\0\0\x13\0\x11\x0cstatement_id\x03681";
+    check(Shape::Prepared, OLD, &[told], &[Kind::Ok]);
     check(Shape::Prepared, NEW, &[COLUMNS, COLUMN], &[Kind::Prepared]);
     check(Shape::Prepared, NEW, &[ERR_PACKET], &[Kind::Err]);
 }

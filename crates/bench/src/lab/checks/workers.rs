@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use engine::checks::places::{CheckBounds, Habit};
 use engine::checks::scheduler::{
     CheckScheduler, Deed, Loads, Moving, Subject, first_due, next_due,
 };
@@ -232,7 +233,8 @@ async fn keep(
     mut mailbox: mpsc::UnboundedReceiver<Moving>,
     own: Vec<(u64, Instant)>,
 ) {
-    let mut scheduler = CheckScheduler::new(index, Arc::clone(&shared.loads), RUNNING_MAX);
+    let bounds = CheckBounds::new(RUNNING_MAX, PATIENCE);
+    let mut scheduler = CheckScheduler::new(index, Arc::clone(&shared.loads), bounds);
     for (id, due) in own {
         scheduler.add(Subject::new(id), due);
     }
@@ -258,7 +260,7 @@ async fn keep(
         let wake = scheduler.due().unwrap_or(now + LOOK).min(now + LOOK);
         tokio::select! {
             Some(moving) = mailbox.recv() => scheduler.arrive(moving, Instant::now()),
-            Some((id, next)) = ends.recv() => scheduler.done(id, next),
+            Some((id, next)) = ends.recv() => scheduler.done(id, Habit::Answers, next),
             () = tokio::time::sleep_until(wake.into()) => {}
         }
     }

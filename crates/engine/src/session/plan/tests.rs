@@ -72,6 +72,7 @@ impl Scene {
             thread_id: 70,
             is_mysql: self.is_mysql,
             is_mariadb: !self.is_mysql,
+            sends_several: false,
             others: &self.others,
         };
         pair.plan(&mut self.known, request, &mut self.interned)
@@ -104,7 +105,7 @@ fn texts(plan: &Plan) -> Vec<String> {
 fn each_difference_is_told_alone() {
     /// What makes the client differ from its backend.
     type Differ = fn(&mut Scene);
-    let table: [(&str, Differ, &[&str]); 16] = [
+    let table: [(&str, Differ, &[&str]); 18] = [
         ("nothing", |_| {}, &[]),
         ("a schema", |it| it.session.schema = Some(b"a"[..].into()), &["? init_db a"]),
         (
@@ -188,6 +189,16 @@ fn each_difference_is_told_alone() {
             &["SELECT FOUND_ROWS(), LAST_INSERT_ID()"],
         ),
         ("a count of rows", |it| it.found.affected = Some(-1), &["SELECT 0"]),
+        (
+            "a count of rows, at MySQL, which forgets messages at statements",
+            |it| (it.is_mysql, it.found.affected) = (true, Some(-1)),
+            &["set_option \u{1}\0"],
+        ),
+        (
+            "a count of none, at MySQL",
+            |it| (it.is_mysql, it.found.affected) = (true, Some(0)),
+            &["ping "],
+        ),
         (
             "a number that the server may refuse",
             |it| it.facts.reads_number = Reads::Number,
@@ -403,6 +414,7 @@ impl World {
             thread_id: 70,
             is_mysql: false,
             is_mariadb: true,
+            sends_several: false,
             others: &sessions,
         };
         pair.plan(&mut Known::default(), request, &mut self.interned)

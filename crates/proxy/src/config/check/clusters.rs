@@ -15,6 +15,7 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
     schemas(reading);
     servers(reading);
     users(reading);
+    routes(reading);
 }
 
 fn names(reading: &mut Reading<'_>) {
@@ -74,6 +75,15 @@ fn users(reading: &mut Reading<'_>) {
     for (user, place) in plan.users.iter().zip(users.iter()) {
         if let Some(cluster) = &user.cluster {
             exists(plan, cluster, &place.written, "users.cluster", report);
+        }
+    }
+}
+
+fn routes(reading: &mut Reading<'_>) {
+    let Reading { plan, routes, report, .. } = reading;
+    for (rule, place) in plan.routes.iter().zip(routes.iter()) {
+        if let Some(cluster) = &rule.cluster {
+            exists(plan, cluster, &place.written, "routes.cluster", report);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{FIRST, Row, Section};
 use crate::config::form::Form;
-use crate::config::options::Applies::Now;
+use crate::config::options::Applies::{NewConnections, Now};
 use crate::config::plan::Plan;
 
 pub(in crate::config) static LIMITS: Section<Plan> = Section {
@@ -251,6 +251,47 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
             applies: Now,
         },
         Row {
+            name: "client_silence",
+            form: Form::DurationOrNone {
+                range: SILENCE_MIN..=HOUR,
+                place: |plan| &mut plan.limits.client_silence,
+            },
+            example: None,
+            doc: "Time that a client's machine may leave unanswered what it is sent, or the probes \
+                  that the kernel sends when nothing else comes: it has lost its power, or a \
+                  firewall drops what comes from it. Then it is disconnected, and its transaction \
+                  is rolled back. Clients that live answer, however slowly they read. Probes begin \
+                  after about half of it; `\"none\"` leaves them to come after two hours. The \
+                  default is below innodb_lock_wait_timeout (50 s): locks of a client that is gone \
+                  are free before others give up.",
+            elsewhere: &[
+                ("HAProxy", "option clitcpka"),
+                ("HAProxy", "tcp-ut"),
+                ("ProxySQL", "mysql-tcp_keepalive_time"),
+                ("PgBouncer", "tcp_keepidle, tcp_user_timeout"),
+            ],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
+            name: "server_silence",
+            form: Form::DurationOrNone {
+                range: SILENCE_MIN..=HOUR,
+                place: |plan| &mut plan.limits.server_silence,
+            },
+            example: None,
+            doc: "The same of a server's machine: its connections are closed, and clients whose \
+                  statements were under way are told (1430). Servers that are checked are found \
+                  sooner.",
+            elsewhere: &[
+                ("HAProxy", "option srvtcpka"),
+                ("HAProxy", "tcp-ut"),
+                ("ProxySQL", "mysql-use_tcp_keepalive"),
+            ],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
             name: "packet_max",
             form: Form::Size { range: KIB..=GIB, place: |plan| &mut plan.limits.packet_max },
             example: None,
@@ -269,5 +310,8 @@ const GIB: u64 = 1 << 30;
 pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
+
+/// The kernel counts in seconds: one of rest, and three probes, one second each.
+const SILENCE_MIN: Duration = Duration::from_secs(5);
 pub(super) const DAY: Duration = Duration::from_hours(24);
 pub(super) const YEAR: Duration = Duration::from_hours(365 * 24);

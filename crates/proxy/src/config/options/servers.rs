@@ -10,8 +10,10 @@ use wire::auth::Secret;
 use super::{FIRST, Row, Section, paths};
 use crate::config::address;
 use crate::config::form::{Form, Named};
-use crate::config::options::Applies::{NewConnections, Now};
-use crate::config::plan::{CheckKind, Freshness, Mode, Password, Plan, RouteRule, ServerRule};
+use crate::config::options::Applies::{NewConnections, Now, Restart};
+use crate::config::plan::{
+    CheckKind, Freshness, Mode, Password, Plan, ReadsBy, RouteRule, ServerRule,
+};
 
 pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
     name: "servers",
@@ -476,10 +478,29 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
             name: "at_once",
             form: Form::Count { range: 1..=1000, place: |plan| &mut plan.checks.at_once },
             example: None,
-            doc: "So many checks run in a worker at once; more wait.",
+            doc: "So many checks run in a worker at once; more wait. One that has had no answer for an \
+                  eighth of `checks.timeout` does not count any more, and servers that are down and \
+                  silent have as many places of their own: checks of servers that answer wait for \
+                  none of those.",
             elsewhere: &[("HAProxy", "tune.max-checks-per-thread")],
             since: FIRST,
             applies: Now,
+        },
+        Row {
+            name: "state_file",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |plan| paths::show(plan.checks.state_file.as_ref()),
+                set: |plan, text| paths::set(&mut plan.checks.state_file, text),
+            },
+            example: Some("\"/var/lib/flifo/servers.json\""),
+            doc: "Where is written down, each second if it has changed, what is known of several servers: which one \
+                  is the writer, what was acknowledged there, what an operator has confirmed. The next start goes on \
+                  from there, as `flifo upgrade` does without a file. Its folder must be there, and belong to \
+                  Flifo's user.",
+            elsewhere: &[("HAProxy", "server-state-file")],
+            since: FIRST,
+            applies: Restart("the sandbox of a running Flifo has no place for another file"),
         },
     ],
 };
@@ -510,7 +531,11 @@ pub(in crate::config) static ROUTING: Section<Plan> = Section {
         Row {
             name: "reads",
             form: Form::Choice(&Named {
-                values: &[("own_writes", Freshness::OwnWrites), ("any", Freshness::Any)],
+                values: &[
+                    ("own_writes", Freshness::OwnWrites),
+                    ("monotonic", Freshness::Monotonic),
+                    ("any", Freshness::Any),
+                ],
                 place: |plan: &mut Plan| &mut plan.routing.reads,
             }),
             example: None,
@@ -518,8 +543,43 @@ pub(in crate::config) static ROUTING: Section<Plan> = Section {
                   is sent only where all of that is known to be: to the server that took it, or to \
                   one that has got so far, which GTID positions tell, or the number of the last \
                   commit in a Galera cluster. Without those it is taken to be so after \
-                  `routing.stay`. \"any\": what a reader has.",
+                  `routing.stay`. \"monotonic\": the same, and a client that has read is sent \
+                  only where all of that is known to be: it stays on its server for as long as it \
+                  reads without pauses. \"any\": what a reader has.",
             elsewhere: &[("MaxScale", "causal_reads")],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "reads_by",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("connection", ReadsBy::Connection),
+                    ("user", ReadsBy::User),
+                    ("program", ReadsBy::Program),
+                ],
+                place: |plan: &mut Plan| &mut plan.routing.reads_by,
+            }),
+            example: None,
+            doc: "What is a client's own for `routing.reads`. \"connection\": what its connection \
+                  has written and read; a client that connects anew has written nothing. \"user\": \
+                  what all connections of its user have, before it and beside it. \"program\": \
+                  the same of those connections of its user that name the same program \
+                  (`program_name`) at their login.",
+            elsewhere: &[("MaxScale", "causal_reads")],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
+            name: "gtid_comments",
+            form: Form::Choice(&Named {
+                values: &[("off", false), ("on", true)],
+                place: |plan: &mut Plan| &mut plan.routing.gtid_comments,
+            }),
+            example: None,
+            doc: "A read may name what it must find in a comment, `/* flifo gtid=0-1-42 */`: it \
+                  goes to a reader that has come so far, or else to the writer.",
+            elsewhere: &[],
             since: FIRST,
             applies: Now,
         },
@@ -648,6 +708,23 @@ pub(in crate::config) static ROUTES: Section<RouteRule> = Section {
             example: None,
             doc: "Where their statements go; as `routing.mode`.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.destination_hostgroup")],
+            since: FIRST,
+            applies: NewConnections,
+        },
+        Row {
+            name: "cluster",
+            form: Form::Text {
+                allowed: "a cluster's name",
+                show: |rule| rule.cluster.clone(),
+                set: |rule, text| {
+                    rule.cluster = Some(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("\"main\""),
+            doc: "The cluster that serves them, pass-through clients too, unless they enter a schema \
+                  that another one names. By default, that of their user.",
+            elsewhere: &[("HAProxy", "default_backend"), ("MaxScale", "listener: service")],
             since: FIRST,
             applies: NewConnections,
         },

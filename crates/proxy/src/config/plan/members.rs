@@ -81,9 +81,11 @@ impl ServerRule {
         options: &'a ServerOptions,
     ) -> (ForBackends, Option<&'a str>) {
         let (own, all) = (&self.tls, &options.tls);
+        let mode = own.mode.unwrap_or(all.mode);
         let tls = ForBackends {
-            mode: own.mode.unwrap_or(all.mode),
-            ca: own.ca.clone().or_else(|| all.ca.clone()),
+            mode,
+            // What is named for all servers verifies those that are to be verified.
+            ca: own.ca.as_ref().or(all.ca.as_ref()).filter(|_| mode.verifies()).cloned(),
             identity: own.identity.clone().or_else(|| all.identity.clone()),
         };
         (tls, own.server_name.as_deref().or(options.tls_server_name.as_deref()))
@@ -137,6 +139,8 @@ pub struct CheckOptions {
     pub agent_inter: Duration,
     /// CheckOptions that run in a worker at once.
     pub at_once: u32,
+    /// Where is written down what is known of servers, for the next process.
+    pub state_file: Option<PathBuf>,
 }
 
 impl Default for CheckOptions {
@@ -153,6 +157,7 @@ impl Default for CheckOptions {
             timeout: second,
             agent_inter: second * 2,
             at_once: 32,
+            state_file: None,
         }
     }
 }
@@ -182,6 +187,9 @@ impl CheckKind {
 pub struct Routing {
     pub mode: Mode,
     pub reads: Freshness,
+    pub reads_by: ReadsBy,
+    /// What a text names in a comment is found where it reads.
+    pub gtid_comments: bool,
     pub stay: Duration,
     pub lag_max: Option<Duration>,
     pub gaps: Gaps,
@@ -199,6 +207,8 @@ impl Default for Routing {
         Self {
             mode: Mode::Writer,
             reads: Freshness::OwnWrites,
+            reads_by: ReadsBy::Connection,
+            gtid_comments: false,
             stay: Duration::from_secs(5),
             lag_max: Some(Duration::from_secs(10)),
             gaps: Gaps::Confirm,
@@ -224,13 +234,27 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
     OwnWrites,
+    /// The same, and nothing older than it has read.
+    Monotonic,
     Any,
+}
+
+/// Whose writes and reads are a client's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadsBy {
+    Connection,
+    /// Those of all connections of its user.
+    User,
+    /// Those of its user's that come from the same program.
+    Program,
 }
 
 /// Where the statements of some clients go.
 #[derive(Clone, Debug, Default)]
 pub struct RouteRule {
     pub mode: Mode,
+    /// `None`: that of the client's user.
+    pub cluster: Option<String>,
     /// Of these; of all, where none is named.
     pub listen: Vec<Listen>,
     pub users: Vec<String>,
@@ -260,8 +284,8 @@ impl RouteRule {
 }
 
 impl Plan {
-    /// Where such a client's statements go, if one of the routes says so; else its cluster does.
-    pub(crate) fn mode_by_route(&self, accepted: &AcceptedClient<'_>) -> Option<Mode> {
-        self.routes.iter().find(|rule| rule.fits(accepted)).map(|rule| rule.mode)
+    /// What says where such a client's statements go, if one of the routes does; else its cluster says it.
+    pub(crate) fn route_of(&self, accepted: &AcceptedClient<'_>) -> Option<&RouteRule> {
+        self.routes.iter().find(|rule| rule.fits(accepted))
     }
 }

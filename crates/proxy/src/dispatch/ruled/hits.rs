@@ -14,7 +14,7 @@ use engine::mirror::Unmirrored;
 use engine::statement::judge::Judge;
 use engine::statement::room::{RuleRoom, RuleWaiter};
 use engine::statement::rule::{RuleCache, RuleLog, RuleRole};
-use engine::statement::rules::{FoundTexts, Rules};
+use engine::statement::rules::{FoundTexts, ReadyRule, Rules};
 use engine::statement::verdict::RuleHits;
 use engine::statement::window::WeekMinute;
 use wire::lex::Dialect;
@@ -57,6 +57,11 @@ impl Ruled {
     /// What the rules that it has hit come to.
     pub(crate) fn hits(&self) -> RuleHits<'_> {
         RuleHits::new(&self.rules, &self.hit)
+    }
+
+    /// The rule that sends it where it goes.
+    pub(crate) fn sender(&self) -> Option<&ReadyRule> {
+        self.hits().last(|acts| acts.route.as_ref()).map(|(_, ready)| ready)
     }
 
     /// It is to be mirrored, if a rule says so: of several, the last one. What is prepared does not run yet.

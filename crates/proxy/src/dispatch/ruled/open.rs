@@ -2,6 +2,7 @@
 //! others wait for them.
 
 use engine::intent::Ends;
+use engine::releases::releases;
 use wire::text::Text;
 
 use crate::dispatch::client::Client;
@@ -14,17 +15,22 @@ pub(super) enum Open {
     No,
     /// It belongs to what is open: no rate refuses it.
     Within,
-    /// It ends the transaction, and does nothing else: nothing refuses it.
+    /// It ends the transaction, or releases locks, and does nothing else: nothing refuses it.
     Ends,
 }
 
 /// `text`: that of the statement, if it can be read.
 pub(super) fn of(worker: &Worker, client: &Client, text: Option<Text<'_>>) -> Open {
     let session = client.session.borrow();
-    if !session.may_hold_locks() || session.has_begun() {
+    let is_open = session.may_hold_locks() && !session.has_begun();
+    drop(session);
+    // Which locks a client has that shares no backend is not known.
+    if (is_open || !client.is_pooled()) && text.is_some_and(releases) {
+        return Open::Ends;
+    }
+    if !is_open {
         return Open::No;
     }
-    drop(session);
     let ends = text.map(|text| worker.readings.borrow_mut().read(text).ends);
     match ends {
         Some(Ends::Undone | Ends::Committed) => Open::Ends,

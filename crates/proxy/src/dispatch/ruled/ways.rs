@@ -8,6 +8,7 @@ use engine::intent::Digest;
 use engine::pin::Pin;
 use engine::statement::rule::{RuleConnection, RuleRole, RuleRoute, RuleTarget};
 use engine::statement::rules::ReadyRule;
+use wire::response::Status;
 
 use crate::cluster::members::Members;
 use crate::cluster::servers::ServerId;
@@ -140,11 +141,11 @@ fn stays(
     let server: ServerId = backend.server;
     let is_there = match way {
         None => true,
-        Some(RuleWay::Writer) => members.is_writer(server),
-        // What the transaction has written is on the writer, and only there.
-        Some(RuleWay::Reader) => members.is_reader(server) || members.is_writer(server),
+        Some(RuleWay::Writer) => members.is_writer(server) || may_write(client),
+        // What the transaction has written is where it is, and only there.
+        Some(RuleWay::Reader) => true,
         Some(RuleWay::To(wanted, fallback)) => {
-            let leaves_writer = members.is_writer(server) && !members.is_writer(wanted);
+            let leaves_writer = may_write(client) && !members.is_writer(wanted);
             // It may have begun on the other one because this one could not take it.
             wanted == server || members.has(wanted) && (leaves_writer || fallback.is_some())
         }
@@ -156,4 +157,11 @@ fn stays(
         ready,
         "would have it run on another server than the transaction that it is part of",
     ))
+}
+
+/// Whether a client's transaction may write: then its server was the writer when it began, whatever it is by now. One that
+/// is drained has its transactions go on.
+fn may_write(client: &Client) -> bool {
+    let session = client.session.borrow();
+    session.in_transaction() && !session.status().has(Status::IN_READONLY_TRANSACTION)
 }
