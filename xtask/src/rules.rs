@@ -130,7 +130,12 @@ impl Copy {
         }
         // Tests look for the plugins of servers beside themselves.
         let (plugins, here) = (repository::target().join("plugins"), copy.target.join("plugins"));
-        if plugins.exists() && !here.exists() {
+        ensure!(
+            plugins.exists(),
+            "there is no {}, where tests look for plugins of MariaDB: packaging/install-deps.sh makes it",
+            plugins.display()
+        );
+        if !here.exists() {
             fs::create_dir_all(&copy.target)
                 .and_then(|()| std::os::unix::fs::symlink(&plugins, &here))
                 .with_context(|| here.display().to_string())?;

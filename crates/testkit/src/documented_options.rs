@@ -219,6 +219,7 @@ impl Machine {
             // A Flifo in its sandbox only looks.
             "placement.policy" => one("\"off\"".to_owned()),
             "placement.state_file" => one(file("placement.json")),
+            "checks.state_file" => one(file("servers.json")),
             // An empty value is one that is not set.
             "users.name" => one("\"another\"".to_owned()),
             "users.password" => one("\"another\"".to_owned()),

@@ -15,6 +15,8 @@ use wire::frame::{HEADER, Header, put_packet};
 use wire::handshake::{Greeting, Login};
 use wire::response::{EOF, ERR, ErrPacket, LOCAL_INFILE, OK, OkPacket, Status};
 
+use crate::relay::deafen;
+
 /// A connection to Flifo.
 #[derive(Debug)]
 pub struct FakeClient {
@@ -202,6 +204,11 @@ impl FakeClient {
         sent
     }
 
+    /// Nothing that comes is acknowledged from now on, as if this client's machine were gone.
+    pub fn vanish(&self) {
+        deafen(&self.stream);
+    }
+
     /// Ends what this client sends; it can still read.
     pub fn half_close(&mut self) {
         // It may be closed already.
@@ -253,6 +260,17 @@ impl FakeClient {
             return Err(refusal(&payload));
         }
         Ok(payload)
+    }
+
+    /// Whether nothing comes for so long, not even the connection's end.
+    ///
+    /// # Panics
+    /// If the socket is none any more.
+    pub fn is_silent_for(&mut self, time: Duration) -> bool {
+        self.stream.set_read_timeout(Some(time)).expect("a timeout");
+        let seen = self.stream.peek(&mut [0]);
+        self.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        seen.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// The sequence id of the packet that was read last.

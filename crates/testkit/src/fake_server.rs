@@ -226,7 +226,7 @@ impl Connection<'_> {
             let script = Arc::clone(&lock(&self.shared.script));
             // The session that Flifo asks for is set up in any case: what comes later is to be tested.
             let reply = match &command {
-                it if it.starts_with(TRACK) => Reply::Raw(reporting(self.sequence)),
+                it if is_tracking(it) => Reply::Raw(reporting(self.sequence)),
                 it if is_greeting(it, self.shared.brand) => Reply::Ok,
                 it => script(number, it),
             };
@@ -347,6 +347,13 @@ impl Connection<'_> {
 }
 
 fn greeting(brand: Brand, number: u32) -> Vec<u8> {
+    let greeting = greeting_with(brand, number);
+    let mut out = Vec::new();
+    put_packet_with(&mut out, 0, |out| greeting.encode(out));
+    out
+}
+
+pub(crate) fn greeting_with(brand: Brand, number: u32) -> Greeting {
     let common = Capabilities::FOUND_ROWS
         | Capabilities::LONG_FLAG
         | Capabilities::CONNECT_WITH_DB
@@ -367,7 +374,7 @@ fn greeting(brand: Brand, number: u32) -> Vec<u8> {
         Brand::MySql => (&b"8.4.0"[..], common | Capabilities::LONG_PASSWORD),
         Brand::MariaDb => (&b"11.4.0-MariaDB"[..], common | Capabilities::BULK),
     };
-    let greeting = Greeting {
+    Greeting {
         version: version.to_vec(),
         connection_id: number,
         nonce: b"a nonce of 20 bytes.".to_vec(),
@@ -375,10 +382,7 @@ fn greeting(brand: Brand, number: u32) -> Vec<u8> {
         collation: 45,
         status: Status::AUTOCOMMIT,
         plugin: b"mysql_native_password".to_vec(),
-    };
-    let mut out = Vec::new();
-    put_packet_with(&mut out, 0, |out| greeting.encode(out));
-    out
+    }
 }
 
 fn ok(sequence: u8) -> Vec<u8> {
@@ -390,7 +394,7 @@ fn ok(sequence: u8) -> Vec<u8> {
 }
 
 /// Reports on variables, as a server does that reports its changes.
-fn reporting(sequence: u8) -> Vec<u8> {
+pub(crate) fn reporting(sequence: u8) -> Vec<u8> {
     let mut changes = Vec::new();
     put_change(&mut changes, Change::Variable { name: b"session_track_schema", value: b"ON" });
     let packet = OkPacket { changes: &changes, status: Status::AUTOCOMMIT, ..OkPacket::EMPTY };
@@ -406,10 +410,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const TRACK: &[u8] = b"\x03SET SESSION session_track";
+/// Whether a command asks for reports of changes.
+pub(crate) fn is_tracking(command: &[u8]) -> bool {
+    command.starts_with(b"\x03SET SESSION session_track")
+}
 
 /// Whether a command sets up a backend: the scripts of tests do not answer such commands.
-fn is_greeting(command: &[u8], brand: Brand) -> bool {
+pub(crate) fn is_greeting(command: &[u8], brand: Brand) -> bool {
     command.starts_with(b"\x03SHOW SESSION VARIABLES WHERE") && brand != Brand::Silent
         || command.starts_with(b"\x03SHOW CREATE USER")
         || command.starts_with(b"\x03SELECT CAST(@@skip_name_resolve")

@@ -10,6 +10,7 @@ pub mod fairness;
 pub mod fake_client;
 pub mod fake_server;
 pub mod flifo;
+pub mod impostor;
 pub mod kept_keys;
 pub mod kept_reads;
 pub mod linear;

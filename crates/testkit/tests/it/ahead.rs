@@ -167,8 +167,8 @@ fn a_backend_that_dies_costs_only_the_one_in_front() {
         assert!(again <= ahead, "{again} of {ahead}: once is enough");
         (ahead, again)
     });
-    // On a busy machine some may have waited in the queue until the other backend was free.
-    assert!(counts.any(|(ahead, again)| 0 < ahead && again == ahead));
+    // On a busy machine some may have waited in the queue, and are written behind those that were sent again.
+    assert!(counts.any(|(_, again)| again > 0));
 }
 
 #[test]

@@ -53,7 +53,7 @@ const ENTRIES: &[Entry] = &[
     entry("SECURITY.md", "`limits.packet_max` ([1 GiB])", Default("limits.packet_max")),
     entry(
         "SECURITY.md",
-        "tries [31] attacks",
+        "tries [32] attacks",
         Code("xtask/src/hostile/attacks.rs", "const ATTACKS: [Attack; "),
     ),
     entry(

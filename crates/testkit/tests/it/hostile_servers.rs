@@ -55,6 +55,19 @@ fn lose_backend(scene: &Scene, client: &mut FakeClient) {
 }
 
 #[test]
+fn what_a_driver_sets_when_it_connects_and_has_already_is_not_lost_with_a_backend() {
+    let scene = Scene::pooled(ONE_BACKEND);
+    let mut client = scene.client();
+    scene.server.answer(|command| match command.ends_with(b"autocommit = 1") {
+        true => Reply::Close,
+        false => honest(command),
+    });
+    client.query("SET autocommit = 1").expect("it is so, whatever backend it has");
+    assert_eq!(client.query("SELECT again"), row("again"));
+    scene.end();
+}
+
+#[test]
 fn a_bad_greeting_is_told_and_the_next_backend_works() {
     let scene = Scene::pooled(ONE_BACKEND);
     let mut client = scene.client();

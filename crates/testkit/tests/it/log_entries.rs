@@ -89,22 +89,29 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(done.stdout).expect("is UTF-8")
 }
 
-/// How often each kind of statement is in a slow log, and whose it is, as `pt-query-digest` reads it.
-fn digested(path: &Path) -> BTreeMap<String, (u64, String)> {
+/// The kinds of statements in a slow log, as `pt-query-digest` reads it. What it cannot read, it says beside.
+pub(crate) fn classes(path: &Path) -> Vec<Value> {
     let mut command = Command::new("pt-query-digest");
     command.args(["--no-version-check", "--limit", "100%", "--output", "json"]).arg(path);
-    let read: Value = serde_json::from_str(&output(&mut command)).expect("is JSON");
-    let classes = read["classes"].as_array().expect("classes");
+    let done = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let beside = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && beside.is_empty(), "{}: {beside}", done.status);
+    let read: Value = serde_json::from_slice(&done.stdout).expect("is JSON");
+    read["classes"].as_array().expect("classes").clone()
+}
+
+/// How often each kind of statement is in a slow log, and whose it is.
+fn digested(path: &Path) -> BTreeMap<String, (u64, String)> {
     let class = |class: &Value| {
         let user = class["metrics"]["user"]["value"].as_str().unwrap_or_default().to_owned();
         let kind = class["fingerprint"].as_str().expect("a fingerprint").to_owned();
         (kind, (class["query_count"].as_u64().expect("a number"), user))
     };
-    classes.iter().map(class).collect()
+    classes(path).iter().map(class).collect()
 }
 
-/// The same, as `mysqldumpslow` does.
-fn dumped(path: &Path) -> BTreeMap<String, (u64, String)> {
+/// What `mysqldumpslow` says of a slow log.
+pub(crate) fn dump(path: &Path) -> String {
     let own = std::env::current_exe().expect("a program");
     let unpacked = own.ancestors().map(|folder| folder.join("tools/bin/mariadb-dumpslow"));
     let program = unpacked.into_iter().find(|path| path.exists());
@@ -116,7 +123,12 @@ fn dumped(path: &Path) -> BTreeMap<String, (u64, String)> {
         }
         None => Command::new("mariadb-dumpslow"),
     };
-    let text = output(command.arg(path));
+    output(command.arg(path))
+}
+
+/// The same as [`digested`], as `mysqldumpslow` does it.
+fn dumped(path: &Path) -> BTreeMap<String, (u64, String)> {
+    let text = dump(path);
     let mut found = BTreeMap::new();
     for part in text.split("Count: ").skip(1) {
         let (head, statement) = part.split_once('\n').expect("two lines");
@@ -148,8 +160,14 @@ fn the_programs_for_slow_logs_read_it() {
     report.query("SELECT 1 FROM shop.t;\n# User@Host: root[root] @ x []").expect("rows");
     let mut passed = scene.client("passed");
     passed.query("SELECT a, b FROM shop.t").expect("rows");
+    scene.console().query("DISABLE").expect("it takes no statement");
+    app.query("SELECT 'refused' FROM t").expect_err("it reaches no server");
     drop((app, report, passed));
-    let (_, folder, _server) = scene.end();
+    let (log, folder, _server) = scene.end();
+    assert!(
+        log.contains("a statement was not run") && log.contains("It is safe to try again"),
+        "{log}"
+    );
     let path = folder.path().join("slow.log");
     let text = std::fs::read_to_string(&path).expect("a log");
 
@@ -171,6 +189,7 @@ fn the_programs_for_slow_logs_read_it() {
             "INSERT INTO shop.t VALUES (N, 'S'), (N, 'S')",
         ),
         (1, "passed", "select a, b from shop.t", "SELECT a, b FROM shop.t"),
+        (1, "app", "select ? from t", "SELECT 'S' FROM t"),
     ] {
         assert_eq!(
             digested.get(fingerprint),
@@ -182,6 +201,8 @@ fn the_programs_for_slow_logs_read_it() {
     }
     assert!(digested.values().all(|(_, user)| user != "root"), "{digested:#?}");
     assert!(text.contains("Rows_affected: 2  Queued_time: 0."), "{text}");
+    let without_backend = text.matches("# Time: ").count() - text.matches("  Backend_id: ").count();
+    assert_eq!(without_backend, 1, "{text}");
     assert!(text.contains("Last_errno: 1054") && text.contains("\nuse shop;\n"), "{text}");
 }
 
@@ -233,6 +254,9 @@ fn a_reload_turns_logs_on_and_off_and_names_what_it_cannot() {
     let on = EACH.replace("FOLDER", &scene.folder.path().display().to_string());
     let with = |text: &str| text.replacen("[[users]]", &format!("{on}[[users]]"), 1);
     scene.reload(with).expect("a good file");
+    let log = scene.flifo.log();
+    let told = log.lines().find(|line| line.contains("the configuration was read again"));
+    assert!(told.is_some_and(|line| line.contains("logs.slow.file: not set -> ")), "{log}");
     app.query("SELECT 'while'").expect("a row");
     let moved = |text: &str| text.replace("/slow.log", "/other.log");
     scene.reload(moved).expect("a good file");

@@ -36,6 +36,26 @@ fn one_line_says_that_flifo_is_ready_and_which_server_is_for_what() {
 }
 
 #[test]
+fn a_second_writer_and_a_reader_that_is_left_out_are_warned_of() {
+    let servers = Cluster::replicated(1);
+    let flifo = cluster::flifo(&servers, "[routing]\nlag_max = \"1s\"\n");
+    wait_for("the line", || !lines(&flifo, "Flifo is ready").is_empty());
+    let reader = &servers.servers[1];
+    let warned = |text: &str| {
+        let said = lines(&flifo, text);
+        said.iter().any(|line| line["server"] == "db2" && line["level"] == "WARN")
+    };
+    reader.sql("SET GLOBAL read_only = 0").expect("it is set");
+    wait_for("the warning", || warned("two servers of a cluster can be written to"));
+    reader.sql("SET GLOBAL read_only = 1").expect("it is set");
+    wait_for("it to be used again", || !lines(&flifo, "a server is read from again").is_empty());
+    assert!(!warned("a server is not read from"), "{}", flifo.log());
+    reader.sql("STOP SLAVE SQL_THREAD").expect("it is stopped");
+    servers.servers[0].sql("CREATE DATABASE behind").expect("it is written");
+    wait_for("the other warning", || warned("a server is not read from"));
+}
+
+#[test]
 fn what_keeps_flifo_from_being_ready_is_said() {
     // Servers are looked at, and one that is not there is found to be down.
     let mut server = PrivateServer::start_default().expect("a private server");

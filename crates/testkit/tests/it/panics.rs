@@ -27,7 +27,7 @@ const BEHIND: [&str; 7] = ["reply", "learn", "end", "leave", "ahead", "settled",
 const ASIDE: [&str; 7] = ["queue", "begin", "gone", "lost", "open", "age", "console"];
 
 /// What cannot be done without: the process ends.
-const VITAL: [&str; 5] = ["tick", "suits", "recovery", "check", "placement"];
+const VITAL: [&str; 6] = ["tick", "suits", "recovery", "check", "placement", "vanished"];
 
 /// On threads and ports of their own.
 const ELSEWHERE: [&str; 3] = ["http", "query", "mirror"];

@@ -29,7 +29,7 @@ pub(crate) fn reload(scene: &mut Watched, change: impl Fn(&str) -> String) -> Ve
 
 /// The servers that the console shows, by name.
 fn shown(scene: &mut Watched) -> Vec<String> {
-    let rows = scene.console.query("SHOW SERVERS").unwrap();
+    let rows = scene.console.query("SHOW FULL SERVERS").unwrap();
     rows.into_iter().map(|mut row| row.swap_remove(0)).collect()
 }
 

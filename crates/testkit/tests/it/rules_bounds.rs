@@ -119,6 +119,21 @@ fn what_belongs_to_an_open_transaction_is_not_refused_for_its_rate_and_its_end_b
             assert_eq!(told(client.query(&format!("{end} /* refused=1 */"))).0, 1227, "{name}");
         }
         assert_eq!(told(client.query("SELECT 1 /* rated=1 */")).0, 1226, "{name}");
+        for (held, released) in [
+            ("SELECT GET_LOCK('rules', 0)", &["DO RELEASE_LOCK('rules')"][..]),
+            ("LOCK TABLES test.t READ", &["UNLOCK TABLES"]),
+            ("XA START 'rules'", &["XA END 'rules'", "XA ROLLBACK 'rules'"]),
+        ] {
+            client.query(held).expect(held);
+            // Of a client that is passed through, Flifo knows transactions alone.
+            let within = client.query("DO 2 /* rated=1 */");
+            let is_known = name == "app" || held.starts_with("XA");
+            assert_eq!(within.is_ok(), is_known, "{name}, {held}: {within:?}");
+            assert_eq!(told(client.query("DO 3 /* refused=1 */")).0, 1227, "{held}");
+            for text in released {
+                client.query(&format!("{text} /* rated=1 refused=1 */")).expect(text);
+            }
+        }
     }
     scene.end();
 }

@@ -405,3 +405,83 @@ fn a_long_execute_of_an_unknown_statement_is_refused_and_costs_no_connection() {
         }
     }
 }
+
+/// What is too long for a buffer is dropped, rather than sent to the server in the middle of nothing; a server reads but the
+/// beginning of some commands.
+#[test]
+fn a_command_for_an_unknown_statement_is_answered_alike_however_long_it_is() {
+    const HELD: [&str; 3] = ["BEGIN", "CREATE TEMPORARY TABLE held (a INT)", "DO 1"];
+    // Execute, a piece of a parameter, reset, fetch, close.
+    const COMMANDS: [u8; 5] = [0x17, 0x18, 0x1a, 0x1c, 0x19];
+    let shared = Shared::start("prepared_unknown_long");
+    let answers = [server().port(), shared.flifo.port()].map(|port| {
+        let mut answers = Vec::new();
+        for held in HELD {
+            let mut client = client(port, "prepared_unknown_long");
+            client.query(held).expect("done");
+            let known = client.prepare("SELECT ?").expect("prepared");
+            for (command, id, len) in COMMANDS
+                .iter()
+                .flat_map(|command| [(*command, 12_345), (*command, known)])
+                .flat_map(|(command, id)| [14, 100_000, 3_000_000].map(|len| (command, id, len)))
+                .filter(|(command, id, _)| *id != known || !matches!(command, 0x17 | 0x19))
+            {
+                // A known statement gets pieces of a parameter that it does not have.
+                let payload = about(command, id, &vec![1; len]);
+                let answer = match command {
+                    0x18 | 0x19 => {
+                        client.send_packet(0, &payload);
+                        Ok(Vec::new())
+                    }
+                    _ => client.command(&payload),
+                };
+                let answer = answer.map_err(|refusal| refusal.code());
+                let goes_on = client.query("SELECT 'goes on'");
+                answers.push((held, command, id == known, len, answer, goes_on));
+            }
+            let execute = about(0x17, known, b"\0\x01\0\0\0\0\x01\x03\0\x07\0\0\0");
+            answers.push((
+                held,
+                0,
+                true,
+                0,
+                client.command(&execute).map_err(|it| it.code()),
+                Ok(vec![]),
+            ));
+        }
+        answers
+    });
+    for (directly, through) in answers[0].iter().zip(&answers[1]) {
+        assert_eq!(directly, through);
+        assert!(directly.1 == 0 || directly.5 == value("goes on"), "{directly:?}");
+    }
+}
+
+/// What Flifo answers by a statement of its own takes nothing of the client's.
+#[test]
+fn bytes_behind_an_execute_are_dropped_whatever_it_becomes() {
+    let shared = Shared::start("prepared_behind");
+    let answers = [server().port(), shared.flifo.port()].map(|port| {
+        let mut client = client(port, "prepared_behind");
+        let mut answers = Vec::new();
+        for held in ["DO 1", "BEGIN"] {
+            client.query(held).expect("done");
+            for text in ["KILL QUERY ?", "GET DIAGNOSTICS @n = NUMBER", "SELECT ?", "DO ?"] {
+                // A number as Flifo gives them to clients, and none has.
+                let parameter = b"\0\x01\0\0\0\0\x01\x08\0\x07\0\0\x70\0\0\0\0";
+                let values = if text.contains('?') { &parameter[..] } else { &parameter[..5] };
+                for len in [0, 10, 100_000] {
+                    let id = client.prepare(text).expect("prepared");
+                    let execute = about(0x17, id, &[values, &vec![1; len]].concat());
+                    let answer = client.command(&execute).map_err(|refusal| refusal.code());
+                    answers.push((held, text, len, answer, client.query("SELECT 'goes on'")));
+                }
+            }
+        }
+        answers
+    });
+    for (directly, through) in answers[0].iter().zip(&answers[1]) {
+        assert_eq!(directly, through);
+        assert_eq!(directly.4, value("goes on"), "{directly:?}");
+    }
+}

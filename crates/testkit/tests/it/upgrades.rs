@@ -146,6 +146,9 @@ fn sessions_go_on_in_the_flifo_that_takes_over() {
     let statements = scene.counted("statements");
     let counts = scene.count_of("INSERT INTO t");
     assert!(counts > 0);
+    idle.query("SELECT nonsense").expect_err("there is no such column");
+    let failed = "SELECT COUNT(*), SUM(count) FROM errors WHERE source = 'server' AND code = 1054";
+    assert_eq!(scene.console().query(failed).unwrap(), [["1", "1"]]);
 
     let (first, left) = scene.upgrade();
     assert_eq!(left, 0);
@@ -175,6 +178,16 @@ fn sessions_go_on_in_the_flifo_that_takes_over() {
     assert_eq!(now, ids);
     assert_eq!(scene.count_of("INSERT INTO t"), counts, "figures of statements go on");
     assert!(scene.counted("statements") > statements, "what is counted goes on");
+    let failed = scene.console().query(failed).unwrap();
+    assert_eq!(failed, [["1", "1"]], "errors of the server are counted on");
+    let asked = "SELECT user, server, first_seen < last_seen FROM digests WHERE text LIKE 'INSERT INTO t %'";
+    assert_eq!(scene.console().query(asked).unwrap(), [["app", "main", "1"]]);
+    let here = std::process::Command::new(flifo::program())
+        .args(["reload", "--console", "console.sock"])
+        .current_dir(scene.folder.path())
+        .output()
+        .expect("it runs");
+    assert!(here.status.success(), "a socket of this folder: {here:?}");
     assert!(second.lives() && !scene.flifo.log().contains("panicked"), "{}", scene.flifo.log());
 }
 
@@ -372,4 +385,44 @@ fn a_client_is_killed_in_whichever_flifo_it_is() {
     assert_eq!(asks.join().unwrap(), 1094);
     wait_for("it to end", || scene.has_ended());
     assert!(next.lives());
+}
+
+#[test]
+fn clients_that_stay_are_told_of_with_the_reason_and_connections_are_bounded_over_both() {
+    // Pins take connections for good: two there and two here are all.
+    let scene = Scene::start_with(
+        "[limits]\nwait = \"300ms\"",
+        "[server]\nlearn_passwords = \"off\"\nconnections_max = 4",
+    );
+    let address = || Address::Tcp { host: "127.0.0.1".to_owned(), port: scene.flifo.port() };
+    let keep = |client: &mut Client| client.query("CREATE TEMPORARY TABLE own (a INT)").map(|_| ());
+    let mut staying: Vec<_> = (0..2)
+        .map(|_| {
+            Client::builder(address(), "app", "app's").schema("s").tls().connect().expect("a login")
+        })
+        .collect();
+    staying.iter_mut().for_each(|client| keep(client).expect("a connection"));
+    let told =
+        flifo::take_over_command(flifo::program(), &scene.console_socket()).output().unwrap();
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(told.contains("\"left\": 2") && told.contains("2 with TLS"), "{told}");
+    let pid = told.split("\"pid\": ").nth(1).and_then(|it| it.split(',').next()).unwrap();
+    let new = Successor(Pid::from_raw(pid.parse().unwrap()).unwrap());
+    let before = "SELECT clients, tls, backends FROM succession WHERE process = 'before'";
+    wait_for("the old one to be shown", || {
+        scene.console().query(before).unwrap() == [["2", "2", "2"]]
+    });
+    let mut coming: Vec<_> = (0..3).map(|_| scene.client("app").expect("a login")).collect();
+    keep(&mut coming[0]).expect("the third connection");
+    keep(&mut coming[1]).expect("the fourth connection");
+    let refused = keep(&mut coming[2]).expect_err("there are four");
+    assert!(matches!(refused, Problem::Refused { code: 1637, .. }), "{refused:?}");
+    let all = "SELECT SUM(backends) FROM succession";
+    wait_for("all to be counted", || scene.console().query(all).unwrap() == [["4"]]);
+    // What is given back there can be had here.
+    staying.pop();
+    wait_for("a connection", || keep(&mut coming[2]).is_ok());
+    staying.clear();
+    wait_for("the old one to be gone", || scene.console().query(before).unwrap().is_empty());
+    assert!(new.lives() && !scene.flifo.log().contains("panicked"), "{}", scene.flifo.log());
 }
