@@ -45,6 +45,8 @@ pub struct Follower {
     covered: Instant,
     /// How far the server said it was at last.
     latest: LogPlace,
+    /// That was less than before. Nothing is settled until an event shows that the log still goes on.
+    is_lowered: bool,
 }
 
 /// One transaction, or several behind each other that end the same.
@@ -68,6 +70,8 @@ enum Mark {
 struct Answer {
     asked: Instant,
     place: LogPlace,
+    /// Events have come up to it.
+    is_met: bool,
 }
 
 /// What has become certain.
@@ -96,6 +100,7 @@ impl Follower {
             unsettled: VecDeque::new(),
             answers: VecDeque::new(),
             covered: asked,
+            is_lowered: false,
         }
     }
 
@@ -116,6 +121,18 @@ impl Follower {
 
     /// Takes an event. The answer is what ends now.
     pub fn take(
+        &mut self,
+        header: &EventHeader,
+        event: Event<'_>,
+        meaning: &impl Meaning,
+    ) -> Result<Vec<Ending>, Gap> {
+        self.is_lowered = false;
+        let ends = self.follow(header, event, meaning)?;
+        self.meet();
+        Ok(ends)
+    }
+
+    fn follow(
         &mut self,
         header: &EventHeader,
         event: Event<'_>,
@@ -147,6 +164,17 @@ impl Follower {
         Ok(ends)
     }
 
+    /// Finds the answers that events have come up to. The server was at no place of a file where no event ends.
+    fn meet(&mut self) {
+        let place = &self.place;
+        let is_of_file = matches!(place, LogPlace::File(_));
+        self.answers.retain_mut(|answer| {
+            let is_passed = place.covers(&answer.place) == Ok(true);
+            answer.is_met |= is_passed && (!is_of_file || answer.place == *place);
+            answer.is_met || !is_passed
+        });
+    }
+
     fn remember(&mut self, mark: Mark, ends: Vec<Ending>) {
         match self.unsettled.back_mut() {
             Some(before) if before.ends == ends => before.last = mark,
@@ -169,29 +197,43 @@ impl Follower {
     }
 
     /// The server was asked at this time how far it has committed, visible to readers, and has said this.
+    ///
+    /// MariaDB says too much for a moment where a file of the log ends while transactions commit: the name of the new
+    /// file, with a place in the old one. What it says next is less, in the same file, and true of the earlier questions
+    /// as well: nothing becomes invisible.
     pub fn answered(&mut self, asked: Instant, place: LogPlace) -> Result<(), Gap> {
         if !place.covers(&self.latest)? {
-            return Err(Gap::Backwards);
+            if !place.is_in_file_of(&self.latest) || self.place.covers(&self.latest)? {
+                return Err(Gap::Backwards);
+            }
+            for answer in &mut self.answers {
+                if !place.covers(&answer.place)? {
+                    answer.place = place.clone();
+                    answer.is_met = self.place.covers(&place)?;
+                }
+            }
+            self.is_lowered = true;
         }
         self.latest = place.clone();
         if self.answers.len() == ANSWERS_MAX {
             // The one before the last: the first will be reached first, and the last says most.
             self.answers.pop_back();
         }
-        self.answers.push_back(Answer { asked, place });
+        let is_met = self.place.covers(&place)?;
+        self.answers.push_back(Answer { asked, place, is_met });
         Ok(())
     }
 
     /// What has become certain by what came in. The moment counts once all entries that it names have ended.
     pub fn settle(&mut self) -> Result<Option<Settled>, Gap> {
+        if self.is_lowered {
+            return Ok(None);
+        }
         let mut reached = None;
-        while let Some(first) = self.answers.front() {
-            if !self.place.covers(&first.place)? {
-                break;
-            }
+        while self.answers.front().is_some_and(|first| first.is_met) {
             reached = self.answers.pop_front();
         }
-        let Some(Answer { asked, place }) = reached else { return Ok(None) };
+        let Some(Answer { asked, place, .. }) = reached else { return Ok(None) };
         let mut ends: Vec<Ending> = Vec::new();
         while let Some(first) = self.unsettled.front() {
             if !first.first.is_within(&place)? {

@@ -23,6 +23,14 @@ impl LogPlace {
             _ => Err(Gap::Names),
         }
     }
+
+    /// Whether both are in one file. Sets of transactions are in none.
+    pub(super) fn is_in_file_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File(own), Self::File(other)) => own.number == other.number,
+            _ => false,
+        }
+    }
 }
 
 impl Display for LogPlace {

@@ -99,11 +99,41 @@ fn what_waits_to_be_visible_has_a_bound() {
     }
 }
 
+/// As MariaDB does where a file ends while transactions commit: the new file's name, and a place in the old one.
+#[test]
+fn a_server_that_has_said_too_much_is_believed_when_it_says_less() {
+    let begin = Instant::now();
+    let at = |seconds| begin + Duration::from_secs(seconds);
+    let in_second = |at| LogPlace::File(FilePlace::new(b"bin.000002", at).unwrap());
+    let follower = || {
+        let mut it = Follower::new(place(400), begin);
+        it.answered(at(1), in_second(900)).unwrap();
+        let rotate = Event::Rotate { file: b"bin.000002", position: 4 };
+        it.take(&header(0), rotate, &Plain).unwrap();
+        it
+    };
+    let mut it = follower();
+    it.answered(at(2), in_second(4)).unwrap();
+    assert_eq!(it.settle(), Ok(None), "the log was reset, for all that is known");
+    assert_eq!(take(&mut it, 1, 60), [table(1)]);
+    assert_eq!(it.settle(), Ok(Some(Settled { ends: vec![], covered: at(2) })));
+    it.answered(at(3), in_second(60)).unwrap();
+    assert_eq!(it.settle(), Ok(Some(Settled { ends: vec![table(1)], covered: at(3) })));
+
+    // It says no more for a while, and a transaction is logged that readers do not see.
+    let mut it = follower();
+    assert_eq!(take(&mut it, 1, 910), [table(1)]);
+    assert_eq!(it.settle(), Ok(None), "no event ends there");
+    it.answered(at(2), in_second(910)).unwrap();
+    assert_eq!(it.settle(), Ok(Some(Settled { ends: vec![table(1)], covered: at(2) })));
+}
+
 #[test]
 fn a_log_that_goes_back_is_a_gap() {
     let begin = Instant::now();
     let mut it = Follower::new(place(400), begin);
     it.answered(begin, place(500)).unwrap();
+    take(&mut it, 1, 500);
     assert_eq!(it.answered(begin, place(499)), Err(Gap::Backwards));
     let other = LogPlace::File(FilePlace::new(b"log.000001", 900).unwrap());
     assert_eq!(it.answered(begin, other), Err(Gap::Names));
