@@ -509,7 +509,7 @@ impl Cluster {
             let is_open =
                 self.knowledge.is_unsettled(at) && self.knowledge.was_asked_since(writer, at);
             if is_open && self.lacks(writer, at).is_none() {
-                self.knowledge.settle(at, writer, now);
+                self.knowledge.settle_lost(at, writer, now);
             }
             self.knowledge.keep_settled(at, now);
         }
@@ -530,7 +530,7 @@ impl Cluster {
             {
                 return None;
             }
-            None => self.knowledge.had(other).into_iter().find(|had| !has.covers(had))?,
+            None => self.knowledge.lost(at, other)?,
         };
         Some(match at == other {
             true => format!("it has {has}, and had {had} before"),

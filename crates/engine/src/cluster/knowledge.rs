@@ -77,6 +77,8 @@ struct Known {
 struct WentBack {
     /// It was asked at this moment.
     at: Instant,
+    /// When it was asked last before that.
+    before: Option<Instant>,
     /// It could be written to since: it may have given the numbers of its past once more.
     is_written_to: bool,
     /// What was acknowledged there before.
@@ -193,7 +195,7 @@ impl Knowledge {
             server.base = base;
         }
         if let Some(past) = past.filter(|_| server.went_back.is_none()) {
-            server.went_back = Some(WentBack { at: now, is_written_to: true, past });
+            server.went_back = Some(WentBack { at: now, before: None, is_written_to: true, past });
         }
         for taker in doubted.into_iter().filter(|taker| *taker != at) {
             if let Some(is) = server.doubted.get_mut(taker) {
@@ -222,6 +224,15 @@ impl Knowledge {
         };
         let is_there = |past: &Position| base.covers(past) || has_old && has.covers(past);
         back.past.iter().find(|past| !is_there(past))
+    }
+
+    /// What a server lacks of what is known to have been acknowledged on another one. Numbers that it may have from before
+    /// the other one went back say nothing of what was written there since.
+    pub fn lost(&self, at: usize, other: usize) -> Option<&Position> {
+        let (has, base) = (&self.servers[at].position, &self.servers[other].base);
+        let is_doubted = self.is_doubted(at, other);
+        let is_there = |had: &Position| has.covers(had) && (!is_doubted || base.covers(had));
+        self.had(other).into_iter().find(|had| !is_there(had))
     }
 
     /// Where a server went back to, and what it lacks of its past, if that is known.
@@ -263,6 +274,7 @@ impl Knowledge {
         server.tells = *said.position != Position::Unknown;
         server.position = said.position.clone();
         let is_later = server.asked.max(server.compared_from).is_none_or(|asked| begun > asked);
+        let before = server.asked;
         server.asked = server.asked.max(Some(begun));
         let last = match server.tells && is_later {
             true => {
@@ -281,7 +293,7 @@ impl Knowledge {
         server.view = said.view;
         (server.gone, server.is_unasked) = (None, false);
         let is_back = said.position.is_back_from(&last);
-        let past = if is_back { self.past_of(at) } else { Vec::new() };
+        let past = if is_back { self.past_of(at, last, said.takes_writes) } else { Vec::new() };
         let server = &mut self.servers[at];
         let newest = server.took.newest();
         let is_anew = newest.is_some_and(|(newest, last)| {
@@ -293,7 +305,7 @@ impl Knowledge {
             self.servers.iter_mut().for_each(|other| other.until[at] = None);
         }
         if is_back {
-            self.go_back(at, begun, past);
+            self.go_back(at, WentBack { at: begun, before, is_written_to: false, past });
         }
         let server = &mut self.servers[at];
         let is_other = |had: &Position| !said.position.covers(had);
@@ -334,25 +346,25 @@ impl Knowledge {
         }
     }
 
-    /// What was acknowledged on a server, as far as that is known, and if that is not known, where it was last.
-    fn past_of(&self, at: usize) -> Vec<Position> {
-        let mut past = self.past(at).to_vec();
-        past.extend(self.had(at).into_iter().cloned());
-        if past.is_empty() {
-            past.extend(self.servers[at].took.newest().map(|(newest, _)| newest.clone()));
+    /// What was acknowledged on a server, as far as that is known. Where it was last counts if that is not known, and if it
+    /// is the writer: clients go on with it, and it lacks what it had shown.
+    fn past_of(&self, at: usize, last: Position, takes_writes: bool) -> Vec<Position> {
+        let known = self.past(at).iter().chain(self.had(at));
+        let mut past: Vec<_> = known.take(PAST_MAX - 1).cloned().collect();
+        if takes_writes || past.is_empty() {
+            past.push(last);
         }
         past.dedup();
-        past.truncate(PAST_MAX);
         past
     }
 
-    fn go_back(&mut self, at: usize, begun: Instant, past: Vec<Position>) {
+    fn go_back(&mut self, at: usize, back: WentBack) {
         let server = &mut self.servers[at];
         server.base = server.position.clone();
         server.until.fill(None);
         (server.took, server.acknowledged) = (History::default(), Position::Unknown);
         server.inherited.clear();
-        server.went_back = Some(WentBack { at: begun, is_written_to: false, past });
+        server.went_back = Some(back);
         // Nodes of a cluster that work in it have one history.
         let is_node = server.view.is_some();
         for other in &mut self.servers {
@@ -424,9 +436,19 @@ impl Knowledge {
         self.servers[at].is_unasked = true;
     }
 
-    /// What a server took is from now on what another one has: it is gone, or an operator has decided so.
+    /// What a server took is from now on what another one has: an operator has decided so.
     pub fn settle(&mut self, at: usize, by: usize, now: Instant) {
         self.servers[at].settled = Some(Settled { by, at: now, until: now });
+    }
+
+    /// The same, as the server is gone, or went back. What it took since it went back is its own while it is there.
+    pub fn settle_lost(&mut self, at: usize, by: usize, now: Instant) {
+        let server = &mut self.servers[at];
+        let until = match &server.went_back {
+            Some(back) if server.gone.is_none() => back.before,
+            _ => Some(now),
+        };
+        server.settled = until.map(|until| Settled { by, at: now, until });
     }
 
     /// While a server is gone, whatever is noted of it later was under way then.
@@ -485,11 +507,13 @@ impl Knowledge {
         is_sure && is_numbered && gtid.is_none_or(|gtid| server.position.has(gtid))
     }
 
-    /// Whether a server has come to this place, and none of its numbers can be from before another one went back.
+    /// Whether a server has come to this place, and none of its numbers can be from before another one went back. Nor can
+    /// the place itself be, of which nothing was decided.
     pub fn has_come_to(&self, at: usize, named: &Position) -> bool {
         let server = &self.servers[at];
+        let is_one = |other: &Known| other.went_back.is_none() || other.base.covers(named);
         let is_sure = server.went_back.is_none() && !server.doubted.contains(&true);
-        is_sure && server.position.covers(named)
+        is_sure && server.position.covers(named) && self.servers.iter().all(is_one)
     }
 
     /// What a server holds of what another one took.

@@ -245,6 +245,8 @@ struct Author {
 struct Check {
     begun: Instant,
     said: Option<Role>,
+    /// It was asked for the first time since it went back.
+    is_first: bool,
 }
 
 /// What servers have, in the order in which they have it.
@@ -260,6 +262,12 @@ struct Server {
     desynced: bool,
     /// It answers, and is no member of its group any more.
     is_expelled: bool,
+    /// Its binary log begins behind so many of its writes: it tells no numbers of those before.
+    reset_at: usize,
+    /// It was restored or reset, and was not asked since: that it went back shows only before it has come as far again.
+    is_unasked: bool,
+    /// It was restored, and another writer may stand for what it took since.
+    is_given_up: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -300,6 +308,7 @@ struct World {
     on_readers: u64,
     gaps: u64,
     handed_over: u64,
+    restored: u64,
 }
 
 impl World {
@@ -333,6 +342,7 @@ impl World {
             on_readers: 0,
             gaps: 0,
             handed_over: 0,
+            restored: 0,
         }
     }
 
@@ -340,7 +350,8 @@ impl World {
         let server = &self.servers[at];
         let (position, node, view) = match self.kind {
             Kind::Replication => {
-                let gtids = server.log.iter().map(|(by, number, _)| format!("0-{by}-{number}"));
+                let told = &server.log[server.reset_at..];
+                let gtids = told.iter().map(|(by, number, _)| format!("0-{by}-{number}"));
                 let gtids = gtids.collect::<Vec<_>>().join(",");
                 (Position::from_gtids(&gtids), Node::None, None)
             }
@@ -383,15 +394,19 @@ impl World {
     /// A check begins, is answered, or is heard of.
     fn check(&mut self, at: usize) {
         match self.checks[at].take() {
-            None => self.checks[at] = Some(Check { begun: self.now, said: None }),
+            None => {
+                self.checks[at] = Some(Check { begun: self.now, said: None, is_first: false });
+            }
             Some(_) if !self.servers[at].is_alive => {
                 let sign = Sign::Failed("no answer".to_owned());
                 self.cluster.see(at, sign, self.now);
             }
-            Some(Check { begun, said: None }) => {
-                self.checks[at] = Some(Check { begun, said: Some(self.role(at)) });
+            Some(Check { begun, said: None, .. }) => {
+                let is_first = self.servers[at].is_unasked;
+                self.checks[at] = Some(Check { begun, said: Some(self.role(at)), is_first });
             }
-            Some(Check { begun, said: Some(role) }) => {
+            Some(Check { begun, said: Some(role), is_first }) => {
+                self.servers[at].is_unasked &= !is_first;
                 self.cluster.hear(at, role, begun, self.now);
             }
         }
@@ -410,10 +425,16 @@ impl World {
             return self.work_off(at);
         }
         let Some(from) = server.follows.filter(|from| self.servers[*from].is_alive) else { return };
-        let (own, theirs) = (&server.log, &self.servers[from].log);
-        // One that has what the other one has not does not go on.
-        if own.len() < theirs.len() && theirs.starts_with(own) {
-            let next = theirs[own.len()];
+        // It goes on behind the number of its last one, whatever that number means there.
+        let (own, theirs) = (&server.log[server.reset_at..], &self.servers[from]);
+        let theirs = &theirs.log[theirs.reset_at..];
+        let next = match own.last() {
+            None => Some(0),
+            Some(last) => {
+                theirs.iter().position(|it| it.0 == last.0 && it.1 == last.1).map(|it| it + 1)
+            }
+        };
+        if let Some(next) = next.and_then(|next| theirs.get(next)).copied() {
             self.servers[at].log.push(next);
         }
     }
@@ -437,7 +458,7 @@ impl World {
         let server = &self.servers[at];
         // Backends to a server that is down are closed, and transactions end on one that cannot work.
         let is_linked = server.is_alive && self.layout.places[at].answers;
-        if !is_linked || server.read_only || !server.applies {
+        if !is_linked || server.read_only || !server.applies || server.is_unasked {
             return;
         }
         let id = self.take(at);
@@ -481,7 +502,8 @@ impl World {
             Kind::Replication => {
                 self.numbers += 1;
                 let server = &mut self.servers[at];
-                let last = server.log.iter().map(|id| id.1).max().unwrap_or(0);
+                let told = &server.log[server.reset_at..];
+                let last = told.iter().map(|id| id.1).max().unwrap_or(0);
                 let id = (at, last + 1, self.numbers);
                 server.log.push(id);
                 id
@@ -502,8 +524,10 @@ impl World {
     fn befall(&mut self, at: usize) {
         let mut others = (0..SERVERS).filter(|other| *other != at);
         let others_live = others.any(|other| self.servers[other].is_alive);
-        match (self.kind, self.chance.below(11)) {
-            (Kind::Galera | Kind::Group, 10) if self.chance.one_in(4) => self.hand_over(),
+        match (self.kind, self.chance.below(13)) {
+            (_, 10) if self.chance.one_in(4) => self.hand_over(),
+            (Kind::Replication, 11) if self.servers[at].is_alive => self.restore(at),
+            (Kind::Replication, 12) if self.servers[at].is_alive => self.reset(at),
             // Of two nodes that go between two checks, it cannot be told which view lacks which.
             (_, 0) if others_live && self.servers[at].is_alive && self.is_heard_of(at) => {
                 self.servers[at].is_alive = false;
@@ -533,7 +557,9 @@ impl World {
             }
             // A script writes beside Flifo.
             (Kind::Replication, 5 | 6)
-                if self.servers[at].is_alive && !self.servers[at].read_only =>
+                if self.servers[at].is_alive
+                    && !self.servers[at].read_only
+                    && !self.servers[at].is_unasked =>
             {
                 self.take(at);
             }
@@ -547,6 +573,46 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// Whether Flifo has heard of all that a server has.
+    fn is_told(&self, at: usize) -> bool {
+        self.cluster.knowledge.servers[at].last == self.role(at).position
+    }
+
+    /// A server is restored from older data, which takes so long that it is found to be down.
+    fn restore(&mut self, at: usize) {
+        if !self.is_told(at) {
+            return;
+        }
+        self.find_down(at);
+        let server = &self.servers[at];
+        if self.cluster.health(at).state() != State::Down || server.log.len() <= server.reset_at {
+            return;
+        }
+        let kept = server.reset_at + self.chance.below(server.log.len() - server.reset_at);
+        let server = &mut self.servers[at];
+        server.log.truncate(kept);
+        (server.is_unasked, server.is_given_up) = (true, true);
+        self.restored += 1;
+        self.unread(at);
+    }
+
+    /// A server's binary log begins anew, and its numbers with it. The data stay.
+    fn reset(&mut self, at: usize) {
+        let server = &self.servers[at];
+        let is_writer = server.follows.is_none() && server.log.len() > server.reset_at;
+        if is_writer && self.is_told(at) {
+            let server = &mut self.servers[at];
+            (server.reset_at, server.is_unasked) = (server.log.len(), true);
+            self.restored += 1;
+        }
+    }
+
+    /// What is not on this server any more is not what clients have read for certain.
+    fn unread(&mut self, at: usize) {
+        let left = marks(&self.servers[at].log);
+        self.authors.iter_mut().for_each(|author| author.seen = both(&author.seen, &left));
     }
 
     /// Another process takes over. When clients wrote is not known to its clock: at the latest now.
@@ -577,12 +643,19 @@ impl World {
         self.handed_over += 1;
     }
 
-    /// A server does not answer for so long that it is down.
+    /// A server does not answer for so long that it is down. The others are asked meanwhile.
     fn find_down(&mut self, at: usize) {
         self.checks[at] = None;
         for _ in 0..3 {
             let sign = Sign::Failed("no answer".to_owned());
             self.cluster.see(at, sign, self.now);
+        }
+        self.now += MILLI;
+        for other in (0..SERVERS).filter(|other| *other != at) {
+            if self.servers[other].is_alive {
+                self.servers[other].is_unasked = false;
+                self.cluster.hear(other, self.role(other), self.now, self.now);
+            }
         }
         self.layout = self.cluster.layout(self.now);
     }
@@ -642,11 +715,11 @@ impl World {
                 // It is set up anew, which takes so long that it is found to be down.
                 self.find_down(at);
                 if self.cluster.health(at).state() == State::Down {
-                    let left = marks(&theirs);
-                    for author in &mut self.authors {
-                        author.seen = both(&author.seen, &left);
-                    }
-                    (self.servers[at].log, self.servers[at].is_alive) = (theirs, true);
+                    let reset_at = self.servers[from].reset_at;
+                    let server = &mut self.servers[at];
+                    (server.log, server.is_alive, server.reset_at) = (theirs, true, reset_at);
+                    server.is_unasked = false;
+                    self.unread(at);
                     self.forgive(|id| id.0 == at);
                     // An operator says so.
                     self.cluster.order(at, HealthOrder::None, "", self.now);
@@ -659,6 +732,15 @@ impl World {
 
     /// Where a client's reads may go, all of its writes are, but for those that the writer has lost.
     fn look(&mut self) {
+        if let Ok(writer) = self.layout.writer {
+            // What replication had not sent on is gone with a server, once there is another writer.
+            for at in 0..SERVERS {
+                let is_given_up = std::mem::take(&mut self.servers[at].is_given_up);
+                if is_given_up && at != writer {
+                    self.forgive(|id| id.0 == at);
+                }
+            }
+        }
         let is_at = |at: usize, id: &Id| self.servers[at].log.contains(id);
         let acknowledged = self.authors.iter().flat_map(|author| &author.acknowledged);
         let kept = acknowledged.filter(|write| !write.may_be_lost).map(|write| &write.id);
@@ -821,7 +903,7 @@ impl PastView for Place<'_> {
 
 fn run(kind: Kind) {
     let (mut held, mut on_readers, mut gaps) = (0, 0, 0);
-    let (mut handed_over, mut by_number) = (0, 0);
+    let (mut handed_over, mut by_number, mut restored) = (0, 0, 0);
     for seed in 1..400_u64 {
         let mut world = World::new(kind, seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         for _ in 0..400 {
@@ -833,9 +915,11 @@ fn run(kind: Kind) {
         on_readers += world.on_readers;
         gaps += world.gaps;
         handed_over += world.handed_over;
+        restored += world.restored;
     }
-    assert!(handed_over > 100 || kind == Kind::Replication, "{handed_over} processes took over");
-    assert!(by_number > 1000 || kind.is_ordered(), "{by_number} by their numbers");
+    assert!(handed_over > 100, "{handed_over} processes took over");
+    assert!(restored > 100 || kind.is_ordered(), "{restored} servers went back");
+    assert!(by_number > 400 || kind.is_ordered(), "{by_number} by their numbers");
     assert!(gaps > 0 || kind.is_ordered(), "nothing was confirmed");
     assert!(held > 100_000 && on_readers > 10_000, "{held} held, {on_readers} elsewhere");
 }
