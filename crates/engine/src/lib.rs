@@ -66,3 +66,4 @@ pub mod turns;
 pub mod upload;
 pub mod user_variables;
 pub mod visits;
+pub mod waves;

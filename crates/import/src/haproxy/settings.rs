@@ -34,6 +34,7 @@ pub(super) const GLOBAL: Ways = &[
     ("nbthread", Count("workers", 256)),
     ("user", Needless("the unit of Flifo names its user; without one, hardening.run_as does")),
     ("hard-stop-after", Time("limits.stop", DAY)),
+    ("close-spread-time", Time("limits.upgrade_waves", YEAR)),
     ("stats", Needless("there are a console (SHOW SERVERS, DRAIN) and an HTTP port (/stats;csv)")),
     (
         "cpu-map",

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use engine::kill::Neighbour;
+use engine::waves::Waves;
 use sys::keeper::Keeper;
 use sys::passing::Passage;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
@@ -273,7 +274,7 @@ impl Upgrader {
         pid: u32,
     ) {
         let (begun, limit) = (Instant::now(), self.shared.plan().limits.upgrade);
-        let mut counted = Totals::default();
+        let (mut counted, mut waves) = (Totals::default(), None);
         let _ = tell.send(Departure::Digests(self.digests().await));
         loop {
             let left = self.shared.clients.load(Ordering::Relaxed);
@@ -288,9 +289,13 @@ impl Upgrader {
             // It is told to the other one for as long as that is there.
             let held = self.shared.cluster.servers.iter();
             let held = held.map(|it| (format!("{HELD}{}", it.name), u64::from(it.backends.held())));
-            let now = self.left().await.totals().chain(held);
+            let stays = self.left().await;
+            let now = stays.totals().chain(held);
             let _ = tell.send(Departure::Count(totals.clone().since(&counted).with(now)));
             counted = totals;
+            if begun.elapsed() >= SOON {
+                self.send_away(&mut waves, stays.bound()).await;
+            }
             // What comes from the Flifo before this one goes on to the next.
             if left == 0 && !self.shared.is_arriving() {
                 break;
@@ -316,6 +321,26 @@ impl Upgrader {
         }
         tracing::info!(pid, "all clients are the other Flifo's: this one ends");
         let _ = self.stages.send(Stage::Gone(pid));
+    }
+
+    /// Ends as many of the clients that stay as are due, if they are to go in waves.
+    async fn send_away(&self, waves: &mut Option<Waves>, bound: usize) {
+        let Some(span) = self.shared.plan().limits.upgrade_waves else { return };
+        let now = Instant::now();
+        let waves = waves.get_or_insert_with(|| {
+            tracing::info!(
+                clients = bound,
+                "clients that cannot go are ended one after the other (limits.upgrade_waves)"
+            );
+            Waves::new(bound, now, span)
+        });
+        let mut due = waves.due(bound, now);
+        for worker in 0..self.shared.worker_count() {
+            if due > 0 {
+                let ended = self.shared.ask(worker, move |it| departure::send_away(it, due)).await;
+                due = due.saturating_sub(ended.unwrap_or(0));
+            }
+        }
     }
 
     /// What statements have cost at all workers, which is the other one's to tell from now on.

@@ -207,6 +207,8 @@ pub struct Limits {
     pub backend_age: Option<Duration>,
     pub stop: Duration,
     pub upgrade: Option<Duration>,
+    /// Over how long clients that stay after an upgrade are ended, one after the other.
+    pub upgrade_waves: Option<Duration>,
     pub write_stall: Option<Duration>,
     pub upload: Option<Duration>,
     /// How long a client's machine, or a server's, may say nothing to what it is asked.
@@ -536,6 +538,7 @@ impl Default for Limits {
             backend_age: Some(Duration::from_hours(1)),
             stop: Duration::from_secs(30),
             upgrade: Some(Duration::from_hours(1)),
+            upgrade_waves: None,
             write_stall: Some(Duration::from_mins(1)),
             upload: Some(Duration::from_secs(30)),
             client_silence: Some(Duration::from_secs(40)),

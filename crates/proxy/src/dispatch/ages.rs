@@ -158,6 +158,13 @@ pub(crate) fn stop_client(worker: &Worker, client: &Client) {
     }
 }
 
+/// Whether a client is between two transactions and sends nothing: it can be ended without a loss of what it does.
+pub(crate) fn may_end(client: &Client) -> bool {
+    let asks_nothing = matches!(client.state(), ClientState::Reading | ClientState::AwaitingMemory);
+    let is_sending = client.input.is_sending() || client.is_closing();
+    asks_nothing && !is_sending && !client.session.borrow().in_transaction()
+}
+
 /// Ends a client that may send a command, telling why: once, though its task may not have run since it was told.
 pub(crate) fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
     if client.is_closing() {

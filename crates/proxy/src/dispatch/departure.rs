@@ -19,6 +19,7 @@ use wire::frame::{HEADER, PAYLOAD_MAX, put_packet};
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::admit;
+use crate::dispatch::ages;
 use crate::dispatch::backend::{AfterAnswers, Backend, Destination, Kill, Life, SetDown, Taint};
 use crate::dispatch::capture;
 use crate::dispatch::client::Client;
@@ -32,6 +33,7 @@ use crate::dispatch::rights;
 use crate::dispatch::session_reset;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
 use crate::pool::keys::KeyId;
 use crate::users::bequeathed::Bequest;
 
@@ -165,18 +167,44 @@ fn may_go(departures: &Departures, client: &Client) -> bool {
 
 /// Why clients are still here.
 pub(crate) fn left(worker: &Rc<Worker>) -> Left {
-    let (departures, mut left) = (worker.departures.borrow(), Left::default());
-    let refused = departures.as_ref().map(|departures| departures.refused.borrow());
+    let mut left = Left::default();
+    let departures = worker.departures.borrow();
     for client in worker.clients.borrow().values() {
-        let is_refused = refused.as_ref().is_some_and(|refused| refused.contains(&client.id));
-        left.add(match client.backend() {
-            _ if client.stream.is_tls() => Stays::Tls,
-            _ if is_refused => Stays::Refused,
-            Some(backend) if rests(client) && backend.stream.is_tls() => Stays::ServerTls,
-            _ => Stays::AtWork,
-        });
+        left.add(why_it_stays(departures.as_deref(), client));
     }
     left
+}
+
+fn why_it_stays(departures: Option<&Departures>, client: &Client) -> Stays {
+    let is_refused = departures.is_some_and(|it| it.refused.borrow().contains(&client.id));
+    match client.backend() {
+        _ if client.stream.is_tls() => Stays::Tls,
+        _ if is_refused => Stays::Refused,
+        Some(backend) if rests(client) && backend.stream.is_tls() => Stays::ServerTls,
+        _ => Stays::AtWork,
+    }
+}
+
+/// Ends at most so many of the clients that stay, each between two transactions, so that they connect to the other
+/// process. First those that lose nothing by it. The answer is how many that were.
+pub(crate) fn send_away(worker: &Rc<Worker>, count: usize) -> usize {
+    let departures = worker.departures.borrow().clone();
+    let stays = |client: &Client| why_it_stays(departures.as_deref(), client) != Stays::AtWork;
+    let clients = worker.clients.borrow();
+    let mut next: Vec<_> =
+        clients.values().filter(|it| stays(it) && ages::may_end(it)).cloned().collect();
+    drop(clients);
+    next.sort_unstable_by_key(|client| {
+        let loses_nothing = client.is_pooled() && client.session.borrow().can_do_without();
+        (!loses_nothing, client.id)
+    });
+    next.truncate(count);
+    let message = "Flifo ended this connection: another process has taken over, connect anew \
+        (limits.upgrade_waves)";
+    for client in &next {
+        ages::end_client(worker, client, &Fault::new(Kind::Stopping, message));
+    }
+    next.len()
 }
 
 /// Whether it does nothing, as far as its client can tell.

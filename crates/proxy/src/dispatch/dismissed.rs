@@ -8,7 +8,6 @@ use engine::account::name::UserName;
 use crate::dispatch::ages;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Dismissed, WithoutIt};
-use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
@@ -71,8 +70,7 @@ fn end(worker: &Rc<Worker>, dismissed: &Dismissed, late: bool) {
             }
         },
     );
-    let asks_nothing = matches!(client.state(), ClientState::Reading | ClientState::AwaitingMemory);
-    if asks_nothing && !client.input.is_sending() && !client.session.borrow().in_transaction() {
+    if ages::may_end(client) {
         ages::end_client(worker, client, &fault);
     } else if late {
         ages::cut_off(worker, client, &fault);

@@ -70,6 +70,12 @@ impl Left {
         self
     }
 
+    /// Those that do not go by themselves.
+    pub(crate) fn bound(self) -> usize {
+        let bound = self.0.iter().sum::<u64>() - self.0[Stays::AtWork as usize];
+        usize::try_from(bound).unwrap_or(usize::MAX)
+    }
+
     /// Why they stay. Nothing where none does.
     pub(crate) fn told(&self) -> String {
         let all = Stays::ALL.iter().zip(self.0).filter(|(_, count)| *count > 0);

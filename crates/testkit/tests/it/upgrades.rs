@@ -426,3 +426,50 @@ fn clients_that_stay_are_told_of_with_the_reason_and_connections_are_bounded_ove
     wait_for("the old one to be gone", || scene.console().query(before).unwrap().is_empty());
     assert!(new.lives() && !scene.flifo.log().contains("panicked"), "{}", scene.flifo.log());
 }
+
+/// Each hears why, between two transactions; those that keep nothing in their session are first.
+#[test]
+fn clients_that_stay_connect_anew_one_after_the_other() {
+    let mut scene = Scene::start("[limits]\nupgrade_waves = \"6s\"");
+    let address = || Address::Tcp { host: "127.0.0.1".to_owned(), port: scene.flifo.port() };
+    let connect = || {
+        let client = Client::builder(address(), "app", "app's").schema("s").tls();
+        client.connect().expect("a login")
+    };
+    // The oldest one keeps something, and one is in a transaction.
+    let mut keeps = connect();
+    keeps.query("CREATE TEMPORARY TABLE own (a INT)").unwrap();
+    let mut writes = connect();
+    writes.query("BEGIN").unwrap();
+    writes.query("INSERT INTO t (v) VALUES (1)").unwrap();
+    let mut others: Vec<_> = (0..18).map(|_| connect()).collect();
+    others.iter_mut().for_each(|client| assert_eq!(one(client, "SELECT 1"), "1"));
+    let (next, left) = scene.upgrade();
+    assert_eq!(left, 20);
+    let clients = || {
+        let text = "SELECT clients FROM succession WHERE process = 'before'";
+        let rows = scene.console().query(text).expect("the console");
+        rows.first().map_or(0, |row| row[0].parse::<u64>().expect("a number"))
+    };
+    let mut seen = Vec::new();
+    wait_for("all but one to be ended", || {
+        let count = clients();
+        if seen.last() != Some(&count) {
+            seen.push(count);
+        }
+        count == 1
+    });
+    // On a busy machine several go between two looks.
+    assert!(seen.is_sorted_by(|one, next| one > next) && seen.len() > 2, "{seen:?}");
+    for client in others.iter_mut().chain([&mut keeps]) {
+        assert_eq!(code(client.query("SELECT 1")), 1053);
+    }
+    let lines = scene.flifo.log();
+    assert!(lines.contains("clients that cannot go are ended one after the other"), "{lines}");
+    // Its transaction ends well.
+    assert_eq!(one(&mut writes, "SELECT v FROM t"), "1");
+    writes.query("COMMIT").unwrap();
+    wait_for("the old one to end", || scene.has_ended());
+    assert_eq!(one(&mut scene.client("app").unwrap(), "SELECT COUNT(*) FROM t"), "1");
+    assert!(next.lives());
+}

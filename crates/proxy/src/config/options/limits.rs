@@ -221,6 +221,21 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
             applies: Now,
         },
         Row {
+            name: "upgrade_waves",
+            form: Form::DurationOrNone {
+                range: SECOND..=YEAR,
+                place: |plan| &mut plan.limits.upgrade_waves,
+            },
+            example: Some("\"10m\""),
+            doc: "Time over which clients that cannot go to the Flifo that takes over (`flifo upgrade`; \
+                  most have TLS) are asked to connect anew: a few at a time, each between two \
+                  transactions, with error 1053. Those that keep nothing in their session are first. \
+                  By default they stay until they end, or until `limits.upgrade`.",
+            elsewhere: &[("HAProxy", "close-spread-time")],
+            since: FIRST,
+            applies: Now,
+        },
+        Row {
             name: "write_stall",
             form: Form::DurationOrNone {
                 range: SECOND..=YEAR,
