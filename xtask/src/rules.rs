@@ -21,12 +21,21 @@ pub(crate) struct Extent {
     /// Only rules whose names contain this.
     #[arg(long, default_value = "")]
     only: String,
+    /// Without so many rules at the beginning, which were tried before.
+    #[arg(long, default_value_t = 0)]
+    skip: usize,
 }
 
 pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
     let mut rules = read()?;
     rules.retain(|rule| rule.name.contains(&extent.only));
-    ensure!(!rules.is_empty(), "there is no rule whose name contains {:?}", extent.only);
+    rules.drain(..extent.skip.min(rules.len()));
+    ensure!(
+        !rules.is_empty(),
+        "there is no rule whose name contains {:?} behind the first {}",
+        extent.only,
+        extent.skip
+    );
     let copy = Copy::make()?;
     let tests = copy.build_tests()?;
     let mut progress = Progress::begin("rules", rules.len() as u64 + 1);
