@@ -20,11 +20,13 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::folder::Folder;
 use crate::kept;
-use crate::programs::{INSTALL_DB, MARIADB, MARIADBD};
+use crate::programs::{INSTALL_DB, MARIADB, MARIADBD, Program};
 
 pub struct PrivateServer {
     process: Option<Child>,
     folder: Folder,
+    /// Where its programs are, if they are not this machine's.
+    programs: Option<PathBuf>,
     port: u16,
     password: String,
     arguments: Vec<String>,
@@ -35,6 +37,7 @@ pub struct PrivateServer {
 /// What differs from a server as the demo wants it.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
+    programs: Option<PathBuf>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     password: Option<String>,
@@ -43,6 +46,12 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// Takes `mariadbd` and `mariadb-install-db` of this folder in the place of this machine's.
+    pub fn programs(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.programs = Some(folder.into());
+        self
+    }
+
     /// Gives the accounts this password, because the server gets another one's data.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
@@ -81,6 +90,7 @@ impl Builder {
         let mut server = PrivateServer {
             process: None,
             folder,
+            programs: self.programs,
             port: 0,
             password: self.password.map_or_else(random_password, Ok)?,
             arguments: self.arguments,
@@ -88,7 +98,9 @@ impl Builder {
             keep: self.keep,
         };
         server.write_files()?;
-        kept::fill("mariadb", &server.folder().join("data"), || server.install())?;
+        let programs = server.programs.as_deref().unwrap_or_else(|| Path::new("")).display();
+        let name = format!("mariadb{programs}").replace('/', "-");
+        kept::fill(&name, &server.folder().join("data"), || server.install())?;
         server.start()?;
         Ok(server)
     }
@@ -204,6 +216,13 @@ impl PrivateServer {
         tail(&self.error_log())
     }
 
+    fn program(&self, program: Program) -> Result<PathBuf> {
+        match &self.programs {
+            Some(folder) => Ok(folder.join(program.name)),
+            None => program.find(),
+        }
+    }
+
     fn error_log(&self) -> PathBuf {
         self.folder().join("error.log")
     }
@@ -212,7 +231,7 @@ impl PrivateServer {
         sys::process::raise_open_files().context("cannot raise the limit of open files")?;
         // The tail of the log shall tell of this start, not of the one before.
         let _ = fs::remove_file(self.error_log());
-        let mut command = Command::new(MARIADBD.find()?);
+        let mut command = Command::new(self.program(MARIADBD)?);
         command
             .arg(format!("--defaults-file={}", self.folder().join("my.cnf").display()))
             .arg(format!("--port={}", self.port))
@@ -247,7 +266,7 @@ impl PrivateServer {
 
     /// Makes the system tables.
     fn install(&self) -> Result<()> {
-        let mut command = Command::new(INSTALL_DB.find()?);
+        let mut command = Command::new(self.program(INSTALL_DB)?);
         command
             .arg(format!("--defaults-file={}", self.folder().join("my.cnf").display()))
             .args(["--auth-root-authentication-method=socket", "--skip-name-resolve"])

@@ -31,7 +31,9 @@ pub(crate) fn run(arguments: Init) -> u8 {
         Ok(code) => code,
         Err(error) => {
             complain(&error);
-            if matches!(error, InitError::Step { .. } | InitError::Trial(_)) {
+            if ::init::has_begun(&wishes.layout)
+                && matches!(error, InitError::Step { .. } | InitError::Trial(_))
+            {
                 complain("what was done is taken back by: flifo init --undo");
             }
             UNAVAILABLE
@@ -58,12 +60,12 @@ fn set_up(
     yes: bool,
 ) -> Result<u8, InitError> {
     let facts = ::init::look(wishes)?;
-    let own = password_file.map(std::fs::read_to_string).transpose();
+    let own = password_file.map(::init::read_password).transpose();
     let own = own.map_err(|error| InitError::Step {
         what: "read --password-file".to_owned(),
         why: error.to_string(),
     })?;
-    let Some(password) = own.map(|text| text.trim().to_owned()).or_else(random) else {
+    let Some(password) = own.or_else(random) else {
         complain("the kernel gives no random numbers for a password");
         return Ok(SOFTWARE);
     };

@@ -145,7 +145,7 @@ fn make_account(
     }
     journal.add(match facts.follows {
         Follows::Nothing => Deed::Account,
-        Follows::Primary(_) | Follows::Unknown => Deed::AccountHere,
+        Follows::Primary(_) | Follows::Unknown | Follows::Unasked => Deed::AccountHere,
     })?;
     for statement in statements {
         match administrator.run(statement) {
@@ -154,13 +154,18 @@ fn make_account(
                 if !statement.starts_with("GRANT") =>
             {
                 journal.withdraw()?;
-                return Err(error.into());
+                return Err(format!("{error}. {BY_ANOTHER_HAND}").into());
             }
             done => done?,
         }
     }
     Ok(())
 }
+
+/// What helps where the server takes no account from this user, or none at all.
+const BY_ANOTHER_HAND: &str = "Have its administrator make the account, with a password of your own (flifo init --dry-run \
+    prints the statements), and name the file of that with --password-file; for a server that takes no writes, at its \
+    primary, from which the account comes to it";
 
 pub(crate) fn run<'a>(
     program: &str,

@@ -39,6 +39,8 @@ pub enum Follows {
     Primary(String),
     /// It is read-only, as a replica is whose replication was taken away for a while.
     Unknown,
+    /// This process may not ask it.
+    Unasked,
 }
 
 /// What Flifo's package has installed.
@@ -70,11 +72,10 @@ pub fn look(wishes: &Wishes) -> Result<Facts, InitError> {
         return Err(InitError::AccountExists);
     }
     let follows = match &mut administrator {
-        None => Follows::Nothing,
-        Some(administrator) => match administrator.primary() {
-            Some(primary) => Follows::Primary(primary),
-            None if administrator.is_read_only() => Follows::Unknown,
-            None => Follows::Nothing,
+        None => Follows::Unasked,
+        Some(administrator) => match administrator.follows() {
+            Follows::Nothing if administrator.is_read_only() => Follows::Unknown,
+            follows => follows,
         },
     };
     let is_mariadb = brand.contains("MariaDB");

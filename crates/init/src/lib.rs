@@ -89,6 +89,23 @@ impl Layout {
     }
 }
 
+/// The password in a file, as Flifo reads it: one line end behind it does not count, blanks do.
+pub fn read_password(path: &Path) -> std::io::Result<String> {
+    let mut text = std::fs::read_to_string(path)?;
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+/// Whether a set-up has begun that can be taken back.
+pub fn has_begun(layout: &Layout) -> bool {
+    layout.journal().exists()
+}
+
 /// The name of Flifo's own account at the server, and of its own user on the machine.
 pub const NAME: &str = "flifo";
 
@@ -104,8 +121,9 @@ pub enum InitError {
     )]
     Exists(PathBuf),
     #[error(
-        "the server has an account flifo@localhost already, and this set-up would change its password; drop it, or \
-         write a configuration by hand (flifo config-sample)"
+        "the server has an account flifo@localhost already, perhaps of a set-up beside its primary or beside another node \
+         of its cluster. With the password of that in a file, --password-file takes it; an account that nobody needs, drop \
+         where it was made"
     )]
     AccountExists,
     #[error("nothing to take back: there is no {}", .0.display())]

@@ -6,6 +6,7 @@ use backend::Address;
 use backend::login::{Blocking, BlockingError, LoginError};
 
 use crate::NAME;
+use crate::facts::Follows;
 
 /// No answer takes longer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -59,24 +60,29 @@ impl Administrator {
         Ok(self.text(&text)?.is_some())
     }
 
-    /// The server that this one copies, if it copies one; `None` also if this user may not ask.
-    pub(crate) fn primary(&mut self) -> Option<String> {
+    /// Whether this server copies another one, as far as it says.
+    pub(crate) fn follows(&mut self) -> Follows {
         let mut rows = |statement: &'static str| {
-            self.server.ask(async |server| server.rows(statement).await).unwrap_or_default()
+            self.server.ask(async |server| server.rows(statement).await).ok()
         };
-        // The second column of these is the host; of the last one it is not.
-        let host =
-            ["SHOW SLAVE STATUS", "SHOW REPLICA STATUS"].into_iter().flat_map(&mut rows).next();
-        if let Some((_, host)) = host {
-            return Some(String::from_utf8_lossy(&host).into_owned());
+        // Each server knows one of these. The second column is the host; of the last one's it is not.
+        let Some(found) = rows("SHOW SLAVE STATUS").or_else(|| rows("SHOW REPLICA STATUS")) else {
+            return Follows::Unasked;
+        };
+        if let Some((_, host)) = found.into_iter().next() {
+            return Follows::Primary(String::from_utf8_lossy(&host).into_owned());
         }
-        let has_named = !rows("SHOW ALL SLAVES STATUS").is_empty();
-        has_named.then(|| "other servers (SHOW ALL SLAVES STATUS)".to_owned())
+        match rows("SHOW ALL SLAVES STATUS").is_some_and(|found| !found.is_empty()) {
+            true => Follows::Primary("other servers (SHOW ALL SLAVES STATUS)".to_owned()),
+            false => Follows::Nothing,
+        }
     }
 
     /// Whether clients without special rights cannot write.
     pub(crate) fn is_read_only(&mut self) -> bool {
-        matches!(self.text("SELECT @@GLOBAL.read_only + 0"), Ok(Some(is)) if is == "1")
+        // A number, or, where there are more ways to be read-only than one, a word.
+        let text = "SELECT CONCAT(@@GLOBAL.read_only) NOT IN ('0', 'OFF')";
+        matches!(self.text(text), Ok(Some(is)) if is == "1")
     }
 
     /// The first users of other machines whose methods vouch for no certificate, as MariaDB has them; `None` if this

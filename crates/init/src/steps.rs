@@ -20,6 +20,7 @@ pub enum Step {
     /// The same, by another hand: this process may not.
     AccountByHand {
         statements: Vec<String>,
+        follows: Follows,
     },
     SystemUser {
         name: &'static str,
@@ -75,10 +76,18 @@ fn tables(is_mariadb: bool) -> &'static [&'static str] {
 /// The statements that make Flifo's own account. None of them has the password, as they stand in the server's logs.
 fn account(facts: &Facts, password: &str) -> Vec<String> {
     let account = format!("'{NAME}'@'localhost'");
-    let mut statements = vec![format!("CREATE USER {account} {}", identified(facts, password))];
+    // Replicas are sent this as well. One beside which a Flifo was set up has such an account, and would stop.
+    let create = format!("CREATE USER IF NOT EXISTS {account} {}", identified(facts, password));
+    let mut statements = vec![create];
     let grant = |table: &&str| format!("GRANT SELECT ON mysql.{table} TO {account}");
     statements.extend(tables(facts.is_mariadb).iter().map(grant));
-    if facts.follows != Follows::Nothing {
+    let is_unlogged = match &facts.follows {
+        Follows::Nothing => false,
+        Follows::Primary(_) | Follows::Unknown => true,
+        // Who makes it by hand knows which server it is.
+        Follows::Unasked => facts.administers,
+    };
+    if is_unlogged {
         statements.insert(0, UNLOGGED.to_owned());
     }
     statements
@@ -137,7 +146,9 @@ pub fn steps(facts: &Facts, wishes: &Wishes, password: &str) -> Vec<Step> {
     match facts.administers {
         _ if wishes.has_account => {}
         true => steps.push(Step::Account { statements, follows: facts.follows.clone() }),
-        false => steps.push(Step::AccountByHand { statements }),
+        false => {
+            steps.push(Step::AccountByHand { statements, follows: facts.follows.clone() });
+        }
     }
     let (config, text) = (layout.config(), files::config(facts, wishes));
     let is_packaged = facts.package == Package::Installed;
@@ -173,25 +184,40 @@ impl fmt::Display for Step {
                     "make an account at the server, which may read accounts and rights and nothing else:"
                 )?;
                 list(f, statements)?;
+                let here = "the account is made here alone, and not written into the binary log";
                 match follows {
                     Follows::Nothing => Ok(()),
-                    Follows::Primary(host) => write!(
-                        f,
-                        "\n      This server is a replica of {host}: the account is made here alone, and not \
-                         written into the binary log"
-                    ),
-                    Follows::Unknown => f.write_str(
-                        "\n      This server is read-only: the account is made here alone, and not written into \
-                         the binary log",
-                    ),
+                    Follows::Primary(host) => {
+                        write!(f, "\n      This server is a replica of {host}: {here}")
+                    }
+                    Follows::Unknown => write!(f, "\n      This server is read-only: {here}"),
+                    Follows::Unasked => {
+                        write!(f, "\n      Whether it is a replica, this user may not ask: {here}")
+                    }
                 }
             }
-            Self::AccountByHand { statements } => {
+            Self::AccountByHand { statements, follows } => {
                 writeln!(
                     f,
                     "need an account at the server, which this user may not make. Have its administrator run:"
                 )?;
-                list(f, statements)
+                list(f, statements)?;
+                match follows {
+                    Follows::Nothing => Ok(()),
+                    Follows::Primary(host) => write!(
+                        f,
+                        "\n      This server is a replica of {host}: with the first statement, the account is made here \
+                         alone. Without it, replication may stop"
+                    ),
+                    Follows::Unknown => f.write_str(
+                        "\n      This server is read-only: with the first statement, the account is made here alone",
+                    ),
+                    Follows::Unasked => write!(
+                        f,
+                        "\n      If the server is a replica, with this before them, as its replication may stop otherwise: \
+                         {UNLOGGED};"
+                    ),
+                }
             }
             Self::SystemUser { name } => write!(f, "make the system user {name}"),
             Self::Folder { path, mode, .. } => {
@@ -339,7 +365,22 @@ mod tests {
             shown.contains("GRANT SELECT ON mysql.global_priv TO 'flifo'@'localhost';"),
             "{shown}"
         );
+        assert!(!shown.contains("sql_log_bin"), "{shown}");
+        let told = |follows| {
+            let facts = Facts { follows, ..facts.clone() };
+            account_by_hand(&facts)
+        };
+        let replica = told(Follows::Primary("db1".to_owned()));
+        assert!(replica.contains(":\n      SET SESSION sql_log_bin = 0;\n"), "{replica}");
+        assert!(replica.contains("is a replica of db1"), "{replica}");
+        let unasked = told(Follows::Unasked);
+        assert!(unasked.contains(":\n      CREATE USER IF NOT EXISTS"), "{unasked}");
+        assert!(unasked.ends_with("otherwise: SET SESSION sql_log_bin = 0;"), "{unasked}");
         assert!(!shown.contains("mysql.servers"), "{shown}");
+    }
+
+    fn account_by_hand(facts: &Facts) -> String {
+        steps(facts, &wishes(Layout::in_folder("/srv/ann/flifo".as_ref())), "secret")[2].to_string()
     }
 
     #[test]
@@ -352,7 +393,8 @@ mod tests {
             };
             let primary = of(Follows::Nothing);
             assert!(!primary.iter().any(|it| it.contains("secret")), "{primary:?}");
-            for follows in [Follows::Primary("db1".to_owned()), Follows::Unknown] {
+            let replicas = [Follows::Primary("db1".to_owned()), Follows::Unknown, Follows::Unasked];
+            for follows in replicas {
                 let replica = of(follows);
                 assert_eq!((replica[0].as_str(), &replica[1..]), (UNLOGGED, &primary[..]));
             }

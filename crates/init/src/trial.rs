@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use backend::login::Blocking;
 use proxy::Address;
 
-use crate::{InitError, NAME, Wishes, undo};
+use crate::{InitError, NAME, Wishes, read_password, undo};
 
 /// What a trial has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +25,13 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 
 /// Logs in at what was set up, as Flifo's own account.
 pub fn try_out(wishes: &Wishes) -> Result<Tried, InitError> {
-    let password = std::fs::read_to_string(wishes.layout.password())
+    let password = read_password(&wishes.layout.password())
         .map_err(|error| InitError::Trial(format!("its password cannot be read: {error}")))?;
     // By way of its socket: the account is for this machine, which a server that resolves no names knows by that only.
     let address = Address::Unix(wishes.layout.socket());
     let begun = Instant::now();
     loop {
-        match attempt(&address, password.trim()) {
+        match attempt(&address, &password) {
             Ok(client) if client >= FIRST_CLIENT => return Ok(Tried { client }),
             Ok(_) => {
                 let why = "a login works, and is passed through where it should be pooled";

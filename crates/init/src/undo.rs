@@ -12,11 +12,11 @@ use proxy::Address;
 use sys::identity::Ended;
 
 use crate::act::{replace, run};
-use crate::facts::SYSTEMD;
+use crate::facts::{Follows, SYSTEMD};
 use crate::journal::{Deed, Journal};
 use crate::server::{self, Administrator};
 use crate::steps::{UNLOGGED, drop_account};
-use crate::{InitError, Layout, NAME};
+use crate::{InitError, Layout, NAME, read_password};
 
 /// What was taken back, and what could not be.
 #[derive(Debug, Default)]
@@ -144,9 +144,9 @@ fn undo_account(layout: &Layout, server: &str, logged: Logged) -> Result<Option<
         return Ok(None);
     }
     let path = layout.password();
-    let password = std::fs::read_to_string(&path)
+    let password = read_password(&path)
         .map_err(|error| failed(&format_args!("{}: {error}", path.display())))?;
-    match server::has_password(&address, password.trim()) {
+    match server::has_password(&address, &password) {
         Ok(true) => {}
         Ok(false) => {
             let why = format!("its password is not that of {}", path.display());
@@ -157,7 +157,7 @@ fn undo_account(layout: &Layout, server: &str, logged: Logged) -> Result<Option<
     match logged {
         Logged::No => administrator.run(UNLOGGED).map_err(|why| failed(&why))?,
         Logged::Yes => {
-            if let Some(primary) = administrator.primary() {
+            if let Follows::Primary(primary) = administrator.follows() {
                 let why = format!("this server is a replica of {primary} by now: run it there");
                 return Err(failed(&why));
             }

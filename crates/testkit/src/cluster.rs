@@ -5,6 +5,8 @@
 
 mod galera;
 
+use std::path::Path;
+
 use bench::private_server::{Builder, PrivateServer};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -43,10 +45,19 @@ impl Cluster {
     /// # Panics
     /// If one of them does not start, or does not follow.
     pub fn replicated_with(readers: usize, arguments: &[&str]) -> Self {
+        Self::replicated_of(None, readers, arguments)
+    }
+
+    /// The same, of the servers whose programs are in this folder.
+    ///
+    /// # Panics
+    /// If one of them does not start, or does not follow.
+    pub fn replicated_of(programs: Option<&Path>, readers: usize, arguments: &[&str]) -> Self {
         crate::overdue::watch();
         let server = |number: usize| {
             let read_only = u8::from(number > 1);
-            let builder = arguments.iter().fold(small(), |builder, it| builder.argument(*it));
+            let builder = programs.into_iter().fold(small(), Builder::programs);
+            let builder = arguments.iter().fold(builder, |builder, it| builder.argument(*it));
             builder
                 .argument(format!("--server-id={number}"))
                 .argument("--log-bin=binlog")

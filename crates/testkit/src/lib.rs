@@ -22,6 +22,7 @@ pub mod relay;
 pub mod reply;
 pub mod rights;
 pub mod scene;
+pub mod set_up;
 pub mod simulated;
 pub mod texts;
 pub mod virtual_server;

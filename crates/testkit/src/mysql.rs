@@ -65,11 +65,48 @@ impl Mysql {
             }
         };
         let folder = folder().expect("a temporary folder");
+        Some(Self::start_of(program, arguments, folder))
+    }
+
+    fn start_of(program: Program, arguments: &[&str], folder: Folder) -> Self {
         let arguments = arguments.iter().map(|&it| it.to_owned()).collect();
         let mut server = Self { process: None, program, folder, port: free_port(), arguments };
         server.initialize();
         server.start_again();
-        Some(server)
+        server
+    }
+
+    /// Two servers with GTIDs, with more arguments, of which the second one follows the first and is read-only.
+    ///
+    /// # Panics
+    /// If one does not start, or does not follow.
+    pub fn replicated(program: &Program, arguments: &[&str]) -> [Self; 2] {
+        let servers = [1, 2].map(|number| {
+            let own = format!("--server-id={number}");
+            let of_all = [&REPLICATED[..], &[&own], arguments].concat();
+            let folder = Folder::create().expect("a temporary folder");
+            Self::start_of(program.clone(), &of_all, folder)
+        });
+        let [primary, replica] = &servers;
+        let is_old = primary.version() < [8, 4, 0];
+        primary.sql(&[
+            "SET sql_log_bin = 0",
+            "CREATE USER follower@'%' IDENTIFIED BY 'follower'",
+            "GRANT REPLICATION SLAVE ON *.* TO follower@'%'",
+        ]);
+        let follow = format!(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {}, SOURCE_USER = 'follower', \
+             SOURCE_PASSWORD = 'follower', SOURCE_AUTO_POSITION = 1, SOURCE_CONNECT_RETRY = 1, \
+             GET_SOURCE_PUBLIC_KEY = 1",
+            primary.port()
+        );
+        let follow = match is_old {
+            true => follow.replace("REPLICATION SOURCE", "MASTER").replace("SOURCE_", "MASTER_"),
+            false => follow,
+        };
+        let start = if is_old { "START SLAVE" } else { "START REPLICA" };
+        replica.sql(&[&follow, start, "SET GLOBAL read_only = 1"]);
+        servers
     }
 
     pub fn port(&self) -> u16 {
@@ -210,6 +247,14 @@ const SETTINGS: [&str; 7] = [
     "--innodb-buffer-pool-size=64M",
     "--innodb-flush-log-at-trx-commit=0",
     "--max-connections=500",
+];
+
+/// Of servers that follow one another, beside those.
+const REPLICATED: [&str; 4] = [
+    "--log-bin=binlog",
+    "--gtid-mode=ON",
+    "--enforce-gtid-consistency=ON",
+    "--report-host=127.0.0.1",
 ];
 
 /// How long it may take to begin or to end.

@@ -31,7 +31,7 @@ impl Program {
     /// Finds the program, or fetches it. An error says why there is none, and what would help.
     pub fn find() -> Result<Self, String> {
         if let Some(path) = std::env::var_os(VARIABLE) {
-            return Self { path: path.into(), base: None }.checked();
+            return Self::named(path.into());
         }
         if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
             return Err(format!("{ARTEFACT} is for Linux on x86-64; name a mysqld in {VARIABLE}"));
@@ -41,6 +41,11 @@ impl Program {
             unpack(&base)?;
         }
         Self { path: base.join("bin/mysqld"), base: Some(base) }.checked()
+    }
+
+    /// The one of this path.
+    pub fn named(path: PathBuf) -> Result<Self, String> {
+        Self { path, base: None }.checked()
     }
 
     /// The command that starts it, which reads no configuration of the machine's.

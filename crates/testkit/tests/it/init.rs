@@ -3,23 +3,22 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use backend::Address;
-use bench::private_server::{PrivateServer, free_port};
+use bench::private_server::PrivateServer;
 use testkit::client::Client;
 use testkit::cluster::Cluster;
 use testkit::flifo::program;
+use testkit::mysql::{self, Mysql};
 use testkit::scene::wait_for;
-
-/// A machine's user without rights. As whom root runs what it would not have changed on the machine.
-const NOBODY: &str = "65534";
+use testkit::set_up::traces::{Served, State, broken, goes_on};
+use testkit::set_up::trial::{MARIADB_LOGS, MYSQL_LOGS, Place, Trial, pools, prepare};
+use testkit::set_up::{SetUp, said, user};
 
 struct Scene {
     server: PrivateServer,
-    folder: tempfile::TempDir,
-    program: PathBuf,
-    listen: String,
+    set_up: SetUp,
 }
 
 impl Scene {
@@ -29,7 +28,7 @@ impl Scene {
     }
 
     fn beside(server: PrivateServer) -> Self {
-        let own = if is_root() { "nobody".to_owned() } else { whoami() };
+        let own = user();
         let grant = format!(
             "CREATE USER IF NOT EXISTS `{own}`@localhost IDENTIFIED VIA unix_socket; \
              GRANT ALL ON *.* TO `{own}`@localhost WITH GRANT OPTION; \
@@ -38,62 +37,25 @@ impl Scene {
         );
         // Of a replica that is read-only, they are its own.
         server.sql(&format!("SET sql_log_bin = 0; {grant}")).expect("they are created");
-        // Its socket is to be reached by another user.
-        fs::set_permissions(server.folder(), Permissions::from_mode(0o755)).unwrap();
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
-        let copy = folder.path().join("flifo");
-        // By another process: a descriptor of this one, open for writing, would go to the children that other tests start
-        // at the same time, and a program that is written cannot be started.
-        let copied = Command::new("cp").arg(program()).arg(&copy).status();
-        assert!(copied.is_ok_and(|status| status.success()), "a copy of the program");
-        let listen = format!("127.0.0.1:{}", free_port().unwrap());
-        Self { server, folder, program: copy, listen }
+        let set_up = SetUp::beside(&server.socket(), program());
+        Self { server, set_up }
     }
 
     fn places(&self) -> PathBuf {
-        self.folder.path().join("set-up")
+        self.set_up.places()
     }
 
     fn init(&self, arguments: &[&str]) -> Output {
-        let mut command = match is_root() {
-            true => {
-                let mut command = Command::new("setpriv");
-                command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
-                command.arg(&self.program);
-                command
-            }
-            false => Command::new(&self.program),
-        };
-        command.arg("init").arg("--folder").arg(self.places()).args(arguments);
-        command.output().expect("it runs")
+        self.set_up.init(arguments)
     }
 
     fn set_up(&self, more: &[&str]) -> Output {
-        let socket = self.server.socket();
-        let ports =
-            [free_port().unwrap(), free_port().unwrap()].map(|it| format!("127.0.0.1:{it}"));
-        let server = ["--server", socket.to_str().unwrap(), "--listen", &self.listen];
-        let others = ["--console", &ports[0], "--http", &ports[1]];
-        self.init(&[&server, &others, more].concat())
+        self.set_up.set_up(more)
     }
 
     fn accounts(&self) -> String {
         self.server.sql("SELECT COUNT(*) FROM mysql.user WHERE User='flifo'").unwrap()
     }
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-fn whoami() -> String {
-    let output = Command::new("id").arg("-un").output().expect("it runs");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
 #[test]
@@ -123,7 +85,7 @@ fn what_is_set_up_pools_at_once_and_leaves_nothing_when_taken_back() {
     let output = scene.set_up(&["--yes"]);
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(scene.accounts().trim(), "1");
-    let port = scene.listen.rsplit(':').next().unwrap().parse().unwrap();
+    let port = scene.set_up.listen().rsplit(':').next().unwrap().parse().unwrap();
     let address = Address::Tcp { host: "127.0.0.1".to_owned(), port };
     let mut client =
         Client::builder(address, "app", "app").connect().expect("a user of the server");
@@ -155,40 +117,194 @@ fn what_is_set_up_pools_at_once_and_leaves_nothing_when_taken_back() {
 }
 
 #[test]
-fn a_replica_goes_on_and_no_log_has_the_password() {
-    let cluster = Cluster::replicated_with(1, &["--gtid-strict-mode=1", "--general-log=1"]);
-    let mut servers = cluster.servers;
-    let replica = Scene::beside(servers.pop().expect("two servers"));
-    let primary = Scene::beside(servers.pop().expect("two servers"));
-    for (scene, is_replica) in [(&replica, true), (&primary, false)] {
-        let logged = || scene.server.sql("SELECT @@global.gtid_binlog_state").unwrap();
+fn beside_a_primary_and_a_replica_replication_goes_on_and_nothing_is_left() {
+    let cluster = Cluster::replicated_with(1, &MARIADB_LOGS);
+    let [primary, replica] = &cluster.servers[..] else { panic!("two servers were asked for") };
+    let pairs: Vec<(&dyn Served, &dyn Served)> = vec![(primary, replica)];
+    for (at, place) in [(replica, Place::Replica), (primary, Place::Primary)] {
+        prepare(at);
+        let logged = || at.sql("SELECT @@global.gtid_binlog_state").unwrap();
         let before = logged();
-        let output = scene.set_up(&["--yes"]);
-        assert!(output.status.success(), "{}", said(&output));
-        let told = "This server is a replica of 127.0.0.1";
-        assert_eq!(said(&output).contains(told), is_replica, "{}", said(&output));
-        assert_eq!(logged() == before, is_replica, "only a replica writes nothing down");
-        let password = fs::read_to_string(scene.places().join("password")).unwrap();
-        let mut grep = Command::new("grep");
-        grep.args(["-r", "-l", password.trim()]).arg(scene.server.folder());
-        let found = grep.output().expect("it runs").stdout;
-        assert_eq!(String::from_utf8_lossy(&found), "", "no file of the server has it");
-        let output = scene.init(&["--undo"]);
-        assert!(output.status.success() && scene.accounts().trim() == "0", "{}", said(&output));
-        primary.server.sql("CREATE OR REPLACE TABLE mysql.seen (id INT)").expect("it writes");
-        primary.server.sql(&format!("INSERT INTO mysql.seen VALUES ({is_replica})")).unwrap();
-        let there = format!("SELECT COUNT(*) FROM mysql.seen WHERE id = {is_replica}");
-        wait_for("the replica to go on", || {
-            replica.server.sql(&there).is_ok_and(|count| count.trim() == "1")
-        });
+        Trial { at, socket: at.socket(), place, pairs: pairs.clone() }.run(program());
+        assert!(logged() != before, "a primary's statements come to its replica");
     }
+}
+
+#[test]
+fn beside_a_node_of_a_cluster_all_nodes_go_on_and_nothing_is_left() {
+    let Some(cluster) = Cluster::clustered(2) else { return };
+    let [one, other] = &cluster.servers[..] else { panic!("two nodes were asked for") };
+    let pairs: Vec<(&dyn Served, &dyn Served)> = vec![(one, other), (other, one)];
+    prepare(one);
+    Trial { at: one, socket: one.socket(), place: Place::Node, pairs }.run(program());
+
+    // Two Flifos have one account: the second one is told how.
+    let [here, there] = [one, other].map(|it| SetUp::beside(&it.socket(), program()));
+    let output = here.set_up(&["--yes"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let output = there.set_up(&["--yes"]);
+    assert!(said(&output).contains("another node"), "{}", said(&output));
+    let password = readable(&there, &fs::read_to_string(here.places().join("password")).unwrap());
+    let output = there.set_up(&["--yes", "--password-file", password.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", said(&output));
+    let output = there.init(&["--undo"]);
+    assert!(output.status.success(), "{}", said(&output));
+    pools(&here);
+    let output = here.init(&["--undo"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let count = other.sql("SELECT COUNT(*) FROM mysql.user WHERE User='flifo'").unwrap();
+    assert_eq!(count.trim(), "0");
+}
+
+#[test]
+fn beside_mysql_replication_goes_on_and_nothing_is_left() {
+    let program = match mysql::Program::find() {
+        Ok(found) => found,
+        Err(why) => {
+            eprintln!("NO REAL MYSQL: {why}");
+            return;
+        }
+    };
+    let servers = Mysql::replicated(&program, &MYSQL_LOGS);
+    servers.iter().for_each(|server| prepare(server));
+    let [primary, replica] = &servers;
+    let pairs: Vec<(&dyn Served, &dyn Served)> = vec![(primary, replica)];
+    for (at, place) in [(replica, Place::Replica), (primary, Place::Primary)] {
+        Trial { at, socket: at.socket(), place, pairs: pairs.clone() }
+            .run(testkit::flifo::program());
+    }
+
+    // A server that takes nothing from anybody.
+    replica.sql(&["SET GLOBAL super_read_only = 1"]);
+    let set_up = SetUp::beside(&replica.socket(), testkit::flifo::program());
+    let before = State::of(replica);
+    let output = set_up.set_up(&["--yes"]);
+    for part in ["--super-read-only", "at its primary", "--password-file"] {
+        assert!(said(&output).contains(part), "{part}: {}", said(&output));
+    }
+    let output = set_up.init(&["--undo"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(before.differences(&State::of(replica)), [""; 0]);
+    // As it was told.
+    let output = set_up.set_up(&["--dry-run"]);
+    for statement in statements(&output, "by hand") {
+        primary.sql(&[&statement]);
+    }
+    wait_for("the account", || {
+        replica.ask("SELECT COUNT(*) FROM mysql.user WHERE User='flifo'").trim() == "1"
+    });
+    let password = readable(&set_up, "by hand\n");
+    let output = set_up.set_up(&["--yes", "--password-file", password.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", said(&output));
+    let output = set_up.init(&["--undo"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(broken(primary, replica), None);
+}
+
+/// A file of an administrator's, with a password.
+fn readable(set_up: &SetUp, password: &str) -> PathBuf {
+    let path = set_up.folder().join("by-hand");
+    fs::write(&path, password).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    path
+}
+
+/// The statements that an administrator is told to run, with this password, as it stands between quotes.
+fn statements(told: &Output, password: &str) -> Vec<String> {
+    let told = said(told).replace('…', password);
+    let is_one = |line: &&str| line.starts_with("CREATE USER") || line.starts_with("GRANT");
+    told.lines()
+        .map(str::trim)
+        .filter(is_one)
+        .map(|it| it.trim_end_matches(';').to_owned())
+        .collect()
+}
+
+/// Whether the server takes the password that a set-up has written down.
+fn takes_password(server: &PrivateServer, set_up: &SetUp) -> bool {
+    let password = fs::read_to_string(set_up.places().join("password")).unwrap();
+    let socket = Address::Unix(server.socket());
+    Client::builder(socket, "flifo", password.trim()).connect().is_ok()
+}
+
+#[test]
+fn a_replica_and_then_its_primary_can_be_set_up() {
+    let cluster = Cluster::replicated_with(1, &MARIADB_LOGS);
+    let [primary, replica] = &cluster.servers[..] else { panic!("two servers were asked for") };
+    let [at_primary, at_replica] = [primary, replica].map(|server| {
+        prepare(server);
+        SetUp::beside(&server.socket(), program())
+    });
+    for set_up in [&at_replica, &at_primary] {
+        let output = set_up.set_up(&["--yes"]);
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    goes_on(primary, replica);
+    assert_eq!(broken(primary, replica), None);
+    assert!(takes_password(primary, &at_primary) && takes_password(replica, &at_replica));
+    for set_up in [&at_replica, &at_primary] {
+        let output = set_up.init(&["--undo"]);
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    goes_on(primary, replica);
+    assert_eq!(broken(primary, replica), None);
+
+    // The account of the primary is there before the replica is set up; it is that one's.
+    let output = at_primary.set_up(&["--yes"]);
+    assert!(output.status.success(), "{}", said(&output));
+    goes_on(primary, replica);
+    let output = at_replica.set_up(&["--yes"]);
+    for part in ["beside its primary", "--password-file"] {
+        assert!(said(&output).contains(part), "{part}: {}", said(&output));
+    }
+    assert!(!said(&output).contains("--undo"), "nothing was done: {}", said(&output));
+    let output = at_primary.init(&["--undo"]);
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
+fn a_replica_that_does_not_tell_so_gets_no_transaction_of_its_own() {
+    let cluster = Cluster::replicated_with(1, &MARIADB_LOGS);
+    let [primary, replica] = &cluster.servers[..] else { panic!("two servers were asked for") };
+    prepare(replica);
+    let own = format!("`{}`@localhost", user());
+    let rights = format!(
+        "SET GLOBAL read_only = 0; SET sql_log_bin = 0; REVOKE ALL, GRANT OPTION FROM {own}; \
+         GRANT SELECT, CREATE USER, BINLOG ADMIN ON *.* TO {own} WITH GRANT OPTION"
+    );
+    replica.sql(&rights).unwrap();
+    let set_up = SetUp::beside(&replica.socket(), program());
+    let output = set_up.set_up(&["--yes"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("this user may not ask"), "{}", said(&output));
+    assert_eq!(broken(primary, replica), None);
+    let output = set_up.init(&["--undo"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(broken(primary, replica), None);
+}
+
+#[test]
+fn a_server_that_is_down_when_all_is_taken_back_keeps_the_rest_for_later() {
+    let server = PrivateServer::builder().argument("--skip-networking").start();
+    let mut scene = Scene::beside(server.expect("a private server"));
+    let output = scene.set_up(&["--yes"]);
+    assert!(output.status.success(), "{}", said(&output));
+    pools(&scene.set_up);
+    scene.server.stop().unwrap();
+    let output = scene.init(&["--undo"]);
+    assert_eq!(output.status.code(), Some(69), "{}", said(&output));
+    assert!(said(&output).contains("DROP USER IF EXISTS 'flifo'@'localhost'"), "{}", said(&output));
+    scene.server.start().unwrap();
+    let output = scene.init(&["--undo"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(!scene.places().exists() && scene.accounts().trim() == "0");
 }
 
 #[test]
 fn what_has_failed_half_way_is_taken_back_as_well() {
     let scene = Scene::start();
     // Flifo cannot start: the port is taken.
-    let _taken = std::net::TcpListener::bind(&scene.listen).unwrap();
+    let _taken = std::net::TcpListener::bind(scene.set_up.listen()).unwrap();
     // The trial is given up when the program has ended.
     let output = scene.set_up(&["--yes"]);
     assert_eq!(output.status.code(), Some(69), "{}", said(&output));
@@ -201,23 +317,20 @@ fn what_has_failed_half_way_is_taken_back_as_well() {
 #[test]
 fn a_user_who_may_not_make_accounts_is_told_what_to_run() {
     let scene = Scene::start();
-    let own = if is_root() { "nobody".to_owned() } else { whoami() };
+    let own = user();
     scene.server.sql(&format!("REVOKE ALL, GRANT OPTION FROM `{own}`@localhost")).unwrap();
     let output = scene.set_up(&["--yes"]);
     assert_eq!(output.status.code(), Some(69), "{}", said(&output));
-    assert!(said(&output).contains("CREATE USER 'flifo'@'localhost'"), "{}", said(&output));
+    assert!(said(&output).contains("CREATE USER IF NOT EXISTS 'flifo'@'localhost'"), "{}", said(&output));
     assert!(!scene.places().exists());
+    assert!(said(&output).contains("If the server is a replica"), "{}", said(&output));
     // Its administrator runs that, with a password of its own.
-    let told = said(&output).replace('…', "by hand");
-    let is_one = |line: &&str| line.starts_with("CREATE USER") || line.starts_with("GRANT");
-    let statements: Vec<_> = told.lines().map(str::trim).filter(is_one).collect();
-    assert_eq!(statements.len(), 8, "{told}");
+    let statements = statements(&output, r#" it''s \\ by "hand" "#);
+    assert_eq!(statements.len(), 8, "{}", said(&output));
     for statement in statements {
-        scene.server.sql(statement).unwrap();
+        scene.server.sql(&statement).unwrap();
     }
-    let password = scene.folder.path().join("by-hand");
-    fs::write(&password, "by hand\n").unwrap();
-    fs::set_permissions(&password, Permissions::from_mode(0o644)).unwrap();
+    let password = readable(&scene.set_up, " it's \\ by \"hand\" \n");
     let output = scene.set_up(&["--yes", "--password-file", password.to_str().unwrap()]);
     assert!(output.status.success(), "{}", said(&output));
     let output = scene.init(&["--undo"]);
