@@ -61,7 +61,7 @@ pub(crate) struct Backend {
     pub(crate) holder: RefCell<Option<Rc<Client>>>,
     /// Whether the slot of what runs on it was left, because its own client keeps the server waiting.
     pub(crate) set_down: Cell<SetDown>,
-    pub(crate) kill: Cell<Kill>,
+    pub(crate) kills: Cell<Kills>,
     pub(crate) taint: Cell<Taint>,
     /// What becomes of it when it has answered what Flifo has asked it.
     pub(crate) then: Cell<AfterAnswers>,
@@ -111,14 +111,13 @@ pub(crate) enum Life {
     Departed,
 }
 
-/// An order to kill what runs on a backend.
+/// Orders to kill what runs on a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Kill {
-    #[default]
-    None,
-    UnderWay,
-    /// The backend was put back meanwhile, and is free once the order has been answered.
-    PutBack,
+pub(crate) struct Kills {
+    /// So many have not been answered.
+    under_way: u32,
+    /// The backend was put back meanwhile, and is free once all of them have been.
+    is_put_back: bool,
 }
 
 /// What a backend's clients may have left on it that is undone before it is put back.
@@ -185,7 +184,7 @@ impl Backend {
             known: RefCell::default(),
             holder: RefCell::default(),
             set_down: Cell::default(),
-            kill: Cell::default(),
+            kills: Cell::default(),
             taint: Cell::default(),
             then: Cell::default(),
             is_left_behind: Cell::new(false),
@@ -366,7 +365,27 @@ impl Backend {
 
     /// Whether a `KILL` for what runs on it is under way: a client that is served next could be hit.
     pub(crate) fn is_being_killed(&self) -> bool {
-        self.kill.get() != Kill::None
+        self.kills.get().under_way > 0
+    }
+
+    /// One more `KILL` is under way.
+    pub(crate) fn begin_kill(&self) {
+        let kills = self.kills.get();
+        self.kills.set(Kills { under_way: kills.under_way.saturating_add(1), ..kills });
+    }
+
+    /// One has been answered. The answer is whether the backend, which was put back meanwhile, is free now.
+    pub(crate) fn end_kill(&self) -> bool {
+        let kills = self.kills.get();
+        let under_way = kills.under_way.saturating_sub(1);
+        let is_free = under_way == 0 && kills.is_put_back;
+        self.kills.set(Kills { under_way, is_put_back: kills.is_put_back && !is_free });
+        is_free
+    }
+
+    /// It is put back while one is under way.
+    pub(crate) fn put_back_behind_kills(&self) {
+        self.kills.set(Kills { is_put_back: true, ..self.kills.get() });
     }
 
     /// Something may be left on it of which the server tells nothing.

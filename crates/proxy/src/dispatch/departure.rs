@@ -20,7 +20,7 @@ use wire::frame::{HEADER, PAYLOAD_MAX, put_packet};
 use crate::cluster::servers::ServerId;
 use crate::dispatch::admit;
 use crate::dispatch::ages;
-use crate::dispatch::backend::{AfterAnswers, Backend, Destination, Kill, Life, SetDown, Taint};
+use crate::dispatch::backend::{AfterAnswers, Backend, Destination, Life, SetDown, Taint};
 use crate::dispatch::capture;
 use crate::dispatch::client::Client;
 use crate::dispatch::description::{
@@ -256,7 +256,7 @@ fn is_backend_at_rest(client: &Client, backend: &Backend) -> bool {
         && backend.unread.borrow().is_empty()
         && !backend.owes_bytes()
         && backend.capture.borrow().is_none()
-        && backend.kill.get() == Kill::None
+        && !backend.is_being_killed()
         && backend.then.get() == AfterAnswers::Stay
         && backend.set_down.get() == SetDown::No
         && backend.leaves_for.get().is_none()

@@ -1,7 +1,7 @@
 //! Kills what runs on a pooled backend, through a short-lived backend of the same user.
 //!
 //! An order of another client comes from [`crate::dispatch::kill_orders`]. Invariants: a worker opens at most
-//! `KILLERS_MAX` backends at once just to kill; until an order to the server has been answered, its backend runs no
+//! `KILLERS_MAX` backends at once just to kill; until each order to the server has been answered, its backend runs no
 //! statement of another client.
 
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::kill::Scope;
 
 use crate::cluster::dial::NoBackend;
-use crate::dispatch::backend::{self, Backend};
+use crate::dispatch::backend::Backend;
 use crate::dispatch::pipeline;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
@@ -47,8 +47,8 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, backend: &Rc<Backend>, scope: Scope) 
     };
     worker.counters.kills.add(1);
     let (worker, backend) = (Rc::clone(worker), Rc::clone(backend));
-    // Until the order has been answered, the backend must not run another client's statement.
-    backend.kill.set(backend::Kill::UnderWay);
+    // Until each order has been answered, the backend must not run another client's statement.
+    backend.begin_kill();
     worker.counters.killing.set(worker.counters.killing.get() + 1);
     tasks::vital(async move {
         let (own, server) = (Rc::clone(&worker), backend.server);
@@ -59,7 +59,7 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, backend: &Rc<Backend>, scope: Scope) 
             backend.close();
         }
         worker.counters.killing.set(worker.counters.killing.get() - 1);
-        if let (backend::Kill::PutBack, Some(key)) = (backend.kill.take(), backend.key.get()) {
+        if let (true, Some(key)) = (backend.end_kill(), backend.key.get()) {
             supply::return_to_pool(&worker, key, &backend);
             backend.settle();
             worker.shared.mail(worker.index, Mail::SlotFree(backend.server));

@@ -12,7 +12,7 @@ use engine::account::name::UserName;
 use engine::gate::{Due, Want};
 
 use crate::cluster::servers::ServerId;
-use crate::dispatch::backend::{Backend, Kill, Taint};
+use crate::dispatch::backend::{Backend, Taint};
 use crate::dispatch::cached::written;
 use crate::dispatch::capture;
 use crate::dispatch::client::Client;
@@ -246,7 +246,7 @@ fn is_owed(worker: &Worker, key: KeyId, may_go: impl FnOnce() -> bool) -> bool {
 /// Puts a backend back, or closes it if it is too old.
 pub(crate) fn return_to_pool(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backend>) {
     if backend.is_being_killed() {
-        return backend.kill.set(Kill::PutBack);
+        return backend.put_back_behind_kills();
     }
     if backend.taint.get() != Taint::Clean {
         return session_reset::begin(worker, backend);

@@ -45,6 +45,7 @@ mod imported_cases;
 mod imported_routes;
 mod impostors;
 mod init;
+mod kills;
 mod learnt;
 mod legs;
 mod life;
