@@ -704,7 +704,15 @@ impl Members {
                 self.post.to_all(|| News::NotWriter(self.own[at]));
             }
             let server = &self.servers.get(self.own[at]).name;
-            tell_readers(server, was, is);
+            let is_second =
+                |layout: &Layout| layout.writer.is_ok() && is_second(&layout.places[at]);
+            if is_second(after) {
+                if !is_second(before) {
+                    tell_second_writer(server);
+                }
+            } else {
+                tell_readers(server, was, is);
+            }
             if let Some(place) =
                 is.went_back.as_ref().filter(|it| was.went_back.as_ref() != Some(*it))
             {
@@ -813,17 +821,19 @@ impl Members {
     }
 
     fn tell(&self, server: ServerId, now: &Condition) {
+        /// By checks, not by an order.
+        const DOWN: &str = "down";
         let seen = self.watched(server);
         let (server, state) = (&self.servers.get(server).name, seen.state);
         let cluster = self.told_name();
-        let (reason, role, message) = (seen.reason, seen.role, "a server has changed");
+        let (reason, role) = (seen.reason, seen.role);
         match now {
             // One that is put back into service is down until it has been checked.
-            Condition { is_down: true, .. } if reason != NOT_CHECKED => {
-                tracing::error!(server, cluster, state, reason, role, "{message}");
+            Condition { is_down: true, .. } if state == DOWN && reason != NOT_CHECKED => {
+                tracing::error!(server, cluster, reason, "a server is down");
             }
             // On its way up or down, or as an operator has ordered.
-            _ => tracing::info!(server, cluster, state, reason, role, "{message}"),
+            _ => tracing::info!(server, cluster, state, reason, role, "a server has changed"),
         }
     }
 
@@ -867,18 +877,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether a server can be written to that is not the writer. As long as there is none, it may become the writer.
+fn is_second(place: &ServerPlace) -> bool {
+    place.role.strip_prefix("not used: ") == Some(SECOND_WRITER)
+}
+
+fn tell_second_writer(server: &str) {
+    tracing::warn!(
+        server,
+        "two servers of a cluster can be written to: this one is not the writer, and is not used; make it \
+         read_only, or what is written to it beside Flifo is on no other server"
+    );
+}
+
 /// What is said of a server that is not read from any more, or is again. That it is down, or is taken out by an order,
 /// is said elsewhere.
 fn tell_readers(server: &str, was: &ServerPlace, is: &ServerPlace) {
     let why = |place: &ServerPlace| place.role.strip_prefix("not used: ").map(str::to_owned);
-    let is_second = |place: &ServerPlace| why(place).as_deref() == Some(SECOND_WRITER);
-    if is_second(is) && !is_second(was) {
-        tracing::warn!(
-            server,
-            "two servers of a cluster can be written to: this one is not the writer, and is not used; make it \
-             read_only, or what is written to it beside Flifo is on no other server"
-        );
-    } else if was.takes.reads() && is.answers && matches!(is.takes, Takes::Nothing) {
+    if was.takes.reads() && is.answers && matches!(is.takes, Takes::Nothing) {
         let why = why(is);
         tracing::warn!(server, why, "a server is not read from: reads go to others");
     } else if is.takes.reads() && was.answers && matches!(was.takes, Takes::Nothing) {

@@ -199,7 +199,8 @@ pub(crate) fn not_opened(worker: &Rc<Worker>, local: &Local, key: KeyId, error: 
     local.traffic.failed.add(1);
     supply::give_back_place(worker, key);
     let user = worker.pool.keys.borrow().get(key).user.clone();
-    tracing::warn!(server = %server.address, %user, %error, "no backend connection");
+    let (name, address) = (&*server.name, &server.address);
+    tracing::warn!(server = name, %address, %user, %error, "no backend connection");
     forget_refused(worker, server.id, key, error);
     if error.is_distress() {
         local.gate.borrow_mut().alarm();

@@ -111,6 +111,23 @@ pub(crate) fn leave_probe(worker: &Rc<Worker>, client: &Client, backend: &Rc<Bac
     worker.buffers.forget(command.end());
 }
 
+/// What a connection was told, as a log says it: never with what a client has set.
+const fn part_of_setup(purpose: &Purpose) -> &'static str {
+    match purpose {
+        Purpose::Begin => "BEGIN",
+        Purpose::Schema(_) | Purpose::NoSchema | Purpose::SchemaReset => "the schema",
+        Purpose::SessionVariables(..) => "session variables",
+        Purpose::UserVariables => "user variables",
+        Purpose::InsertId(..) => "the last insert id",
+        Purpose::Shared(_) | Purpose::Own(_) | Purpose::Prepare(_) => "a prepared statement",
+        Purpose::Clear | Purpose::Messages | Purpose::Nothing => "diagnostics",
+        Purpose::Number(_) => "the client's number",
+        Purpose::Reset(_) => "a reset",
+        Purpose::Init(_) | Purpose::InitProbe(_) => "server.init_connect",
+        _ => "a question about the session",
+    }
+}
+
 /// A setup that went ahead of a statement has been answered. If the backend has not taken it, the statement is not what
 /// the client meant.
 pub(crate) fn finish_setup(worker: &Rc<Worker>, backend: &Rc<Backend>, flight: &InFlight) {
@@ -133,10 +150,11 @@ pub(crate) fn finish_setup(worker: &Rc<Worker>, backend: &Rc<Backend>, flight: &
         ),
     );
     tracing::warn!(
-        backend = backend.id,
-        purpose = ?flight.purpose,
+        server = &*worker.shared.cluster.server(backend.server).name,
+        connection = backend.thread_id,
+        part = part_of_setup(&flight.purpose),
         why,
-        "session setup failed on a backend connection"
+        "a part of a session's setup failed: its client is told, or the statement runs again"
     );
     if schema_gone::runs_again(worker, backend, flight) {
         if !matches!(flight.purpose, Purpose::Schema(_)) {

@@ -56,17 +56,19 @@ pub(crate) fn refuse(
         false => "writer",
     };
     let taker = freshness::last_taker(members, client);
-    let others = taker.zip(members.writer_of(client.id)).filter(|(taker, writer)| {
-        let reads = route::wants_reader(members, client, &command);
-        taker != writer && !freshness::finds_past(members, client, *writer, reads)
-    });
-    let why = match others {
-        Some((taker, writer)) => format!(
-            "{writer} is not known to have what this client wrote on {taker} (routing.reads; CONFIRM WRITER \
-             {writer} on the console has it served all the same)",
-            writer = worker.shared.cluster.server(writer).name,
-            taker = worker.shared.cluster.server(taker).name
-        ),
+    let reads = route::wants_reader(members, client, &command);
+    let lacking = members.writer_of(client.id);
+    let lacking = lacking.filter(|it| !freshness::finds_past(members, client, *it, reads));
+    let why = match lacking.map(|writer| &worker.shared.cluster.server(writer).name) {
+        Some(writer) => {
+            let taker = taker.filter(|taker| Some(*taker) != lacking);
+            let at = taker.map(|taker| &worker.shared.cluster.server(taker).name);
+            let at = at.map_or_else(|| " before".to_owned(), |taker| format!(" on {taker}"));
+            format!(
+                "{writer} is not known to have what this client wrote{at} (routing.reads; CONFIRM WRITER {writer} on \
+                 the console has it served all the same)"
+            )
+        }
         None => members.why_not(),
     };
     let hold = members.hold().as_secs_f64();

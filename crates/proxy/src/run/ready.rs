@@ -42,7 +42,7 @@ pub(super) async fn tell(shared: &Shared) {
             Next::NotYet => {
                 is_told = true;
                 tracing::warn!(
-                    servers = cluster.states(),
+                    servers = states(cluster),
                     "Flifo is not ready yet: no server can be used; clients wait or are refused until one can be"
                 );
             }
@@ -65,6 +65,17 @@ fn is_ready(cluster: &Cluster) -> bool {
         true => cluster.clusters().any(|members| members.writer().is_some()),
         // One that is not asked is met with the first client.
         false => cluster.is_ready() || !cluster.asks(),
+    }
+}
+
+/// How each server is; where several are routed, also why none is the writer.
+fn states(cluster: &Cluster) -> String {
+    match cluster.is_routed() {
+        true => {
+            let each = cluster.clusters().map(|members| members.why_not());
+            each.collect::<Vec<_>>().join("; ")
+        }
+        false => cluster.states(),
     }
 }
 

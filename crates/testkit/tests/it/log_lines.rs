@@ -45,6 +45,8 @@ fn a_second_writer_and_a_reader_that_is_left_out_are_warned_of() {
         let said = lines(&flifo, text);
         said.iter().any(|line| line["server"] == "db2" && line["level"] == "WARN")
     };
+    let log = flifo.log();
+    assert!(!log.contains("two servers of a cluster can be written to"), "only one can: {log}");
     reader.sql("SET GLOBAL read_only = 0").expect("it is set");
     wait_for("the warning", || warned("two servers of a cluster can be written to"));
     reader.sql("SET GLOBAL read_only = 1").expect("it is set");
@@ -53,6 +55,25 @@ fn a_second_writer_and_a_reader_that_is_left_out_are_warned_of() {
     reader.sql("STOP SLAVE SQL_THREAD").expect("it is stopped");
     servers.servers[0].sql("CREATE DATABASE behind").expect("it is written");
     wait_for("the other warning", || warned("a server is not read from"));
+}
+
+#[test]
+fn a_server_that_an_operator_takes_out_is_no_error_and_one_that_is_gone_is() {
+    let mut watched = cluster::Watched::start(Cluster::replicated(1), "");
+    wait_for("the line", || !lines(&watched.flifo, "Flifo is ready").is_empty());
+    watched.console.query("DISABLE db2").expect("an order");
+    let changed = |watched: &cluster::Watched| {
+        let said = lines(&watched.flifo, "a server has changed");
+        said.into_iter().find(|line| line["state"] == "maintenance")
+    };
+    wait_for("the order to be told", || changed(&watched).is_some());
+    assert_eq!(changed(&watched).expect("a line")["level"], "INFO");
+    watched.console.query("ENABLE db2").expect("an order");
+    watched.cluster.servers[1].kill().expect("it ends");
+    wait_for("its end to be told", || !lines(&watched.flifo, "a server is down").is_empty());
+    let line = &lines(&watched.flifo, "a server is down")[0];
+    assert_eq!((&line["level"], &line["server"]), (&"ERROR".into(), &"db2".into()), "{line}");
+    assert!(line["reason"].as_str().is_some_and(|it| !it.is_empty()), "{line}");
 }
 
 #[test]
@@ -69,7 +90,10 @@ fn what_keeps_flifo_from_being_ready_is_said() {
     wait_for("the line", || !lines(&flifo, "Flifo is not ready yet").is_empty());
     let line = &lines(&flifo, "Flifo is not ready yet")[0];
     assert_eq!(line["level"], "WARN", "{line}");
-    assert!(line["servers"].as_str().is_some_and(|it| it.starts_with("db1: down")), "{line}");
+    assert!(
+        line["servers"].as_str().is_some_and(|it| it.contains("db1: not used: down")),
+        "{line}"
+    );
     server.start().expect("it starts");
     wait_for("the other line", || !lines(&flifo, "Flifo is ready").is_empty());
     assert_eq!(lines(&flifo, "Flifo is not ready yet").len(), 1);
