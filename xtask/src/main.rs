@@ -1,5 +1,5 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! beyond | bulk | cost | allocations | gate-cost | rule-cost | turn-cost | differ | logins | linear | hostile | impostors |
+//! beyond | bulk | cost | allocations | gate-cost | rule-cost | turn-cost | differ | logins | logs | linear | hostile | impostors |
 //! reloads | rights | rules | servers | set-up | share-cost | cache-cost | package | upgrades |
 //! texts`.
 //!
@@ -20,6 +20,7 @@ mod hostile;
 mod impostors;
 mod linear;
 mod logins;
+mod logs;
 mod matrix;
 mod package;
 mod price;
@@ -45,7 +46,7 @@ use bench::interrupt::Interrupt;
 use clap::{Parser, Subcommand};
 
 use crate::drivers::Suite;
-use crate::set_up::Library;
+use crate::set_up::{Beside, Library};
 use crate::ways::Way;
 
 #[derive(Parser)]
@@ -149,6 +150,13 @@ enum Task {
         #[command(flatten)]
         program: Program,
     },
+    /// Has the programs for slow logs read long ones, of entries of every kind.
+    Logs {
+        #[command(flatten)]
+        extent: logs::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
     /// Has clients read and write a few registers through a Flifo that shares reads, and beside it: what they saw must
     /// be linear.
     Linear {
@@ -237,11 +245,17 @@ enum Task {
         extent: package::Extent,
     },
     /// Runs little applications of many libraries, and tells which of them share backends, and what
-    /// that costs.
+    /// that costs. Or sets Flifo up beside servers that others depend on, and takes that back.
     SetUp {
         /// Only these libraries; then nothing is written.
         #[arg(long, value_delimiter = ',')]
         library: Vec<Library>,
+        /// Runs `flifo init` beside servers instead of libraries: these, or without a value all of them.
+        #[arg(long, value_delimiter = ',', num_args = 0.., conflicts_with = "library")]
+        beside: Option<Vec<Beside>>,
+        /// Where servers of other releases are kept for the next run; by default they are fetched anew and removed.
+        #[arg(long, value_name = "DIR", requires = "beside")]
+        keep: Option<PathBuf>,
         #[command(flatten)]
         program: Program,
     },
@@ -327,6 +341,10 @@ fn run(task: Task) -> Result<()> {
             let flifo = program.find(&[Way::Pooled])?;
             logins::run(&extent, &flifo, &Interrupt::listen()?)
         }
+        Task::Logs { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            logs::run(&extent, &flifo, &Interrupt::listen()?)
+        }
         Task::Linear { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             linear::run(&extent, &flifo, &Interrupt::listen()?)
@@ -364,9 +382,13 @@ fn run(task: Task) -> Result<()> {
             servers::run(&part, &flifo, &Interrupt::listen()?)
         }
         Task::Package { extent } => package::run(&extent, &Interrupt::listen()?),
-        Task::SetUp { library, program } => {
+        Task::SetUp { library, beside, keep, program } => {
             let flifo = program.find(&[Way::Pooled])?;
-            set_up::run(&library, flifo, &Interrupt::listen()?)
+            let interrupt = Interrupt::listen()?;
+            match beside {
+                Some(kinds) => set_up::run_beside(&kinds, keep.as_deref(), &flifo, &interrupt),
+                None => set_up::run(&library, flifo, &interrupt),
+            }
         }
     }
 }

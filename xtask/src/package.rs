@@ -71,7 +71,7 @@ fn built(packages: &Path) -> Result<Vec<PathBuf>> {
 
 const LINTIAN: Program =
     Program { name: "lintian", what: "which judges packages", package: "lintian" };
-const MMDEBSTRAP: Program =
+pub(crate) const MMDEBSTRAP: Program =
     Program { name: "mmdebstrap", what: "which makes trees of Debian", package: "mmdebstrap" };
 
 /// A tree with systemd and MariaDB, and nothing of Flifo.

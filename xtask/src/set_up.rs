@@ -2,24 +2,38 @@
 //!
 //! Runs a little program of each library directly and through Flifo, with one connection or several and few requests or
 //! many, and asks the server how many statements it was sent: the differences are what a connection costs and what a
-//! request costs. Invariants: every request is seen to have happened; a library that keeps its backends, or for which
+//! request costs. Or, with `--beside`, sets Flifo up beside servers that others depend on, and takes that back. Invariants: every request is seen to have happened; a library that keeps its backends, or for which
 //! Flifo sends statements of its own with each request, fails the command; the document changes only if none does.
 
+mod beside;
 pub(crate) mod libraries;
+mod trees;
 
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
 
+pub(crate) use self::beside::Beside;
 pub(crate) use self::libraries::Library;
 use self::libraries::{Program, Target};
 use crate::drivers::{document, lines};
 use crate::repository;
 use crate::ways::{Passage, Setup, Wait, Way};
+
+/// Sets Flifo up beside these servers, or beside each, and takes that back.
+pub(crate) fn run_beside(
+    kinds: &[Beside],
+    kept: Option<&Path>,
+    flifo: &Path,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let kinds = if kinds.is_empty() { &Beside::ALL[..] } else { kinds };
+    beside::run(kinds, kept, flifo, interrupt)
+}
 
 /// Runs these libraries' programs, or all there are, and writes the table if it was all.
 pub(crate) fn run(only: &[Library], flifo: PathBuf, interrupt: &Interrupt) -> Result<()> {

@@ -24,6 +24,7 @@ pub mod rights;
 pub mod scene;
 pub mod set_up;
 pub mod simulated;
+pub mod slow_logs;
 pub mod texts;
 pub mod virtual_server;
 pub mod world;

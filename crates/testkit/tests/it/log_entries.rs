@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use backend::Address;
 use bench::private_server::PrivateServer;
@@ -12,6 +11,7 @@ use testkit::client::{Client, Problem};
 use testkit::fake_client::FakeClient;
 use testkit::flifo::Flifo;
 use testkit::scene::wait_for;
+use testkit::slow_logs::{classes, dump};
 
 struct Scene {
     flifo: Flifo,
@@ -83,23 +83,6 @@ impl Scene {
     }
 }
 
-fn output(command: &mut Command) -> String {
-    let done = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(done.status.success(), "{command:?}: {done:?}");
-    String::from_utf8(done.stdout).expect("is UTF-8")
-}
-
-/// The kinds of statements in a slow log, as `pt-query-digest` reads it. What it cannot read, it says beside.
-pub(crate) fn classes(path: &Path) -> Vec<Value> {
-    let mut command = Command::new("pt-query-digest");
-    command.args(["--no-version-check", "--limit", "100%", "--output", "json"]).arg(path);
-    let done = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let beside = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success() && beside.is_empty(), "{}: {beside}", done.status);
-    let read: Value = serde_json::from_slice(&done.stdout).expect("is JSON");
-    read["classes"].as_array().expect("classes").clone()
-}
-
 /// How often each kind of statement is in a slow log, and whose it is.
 fn digested(path: &Path) -> BTreeMap<String, (u64, String)> {
     let class = |class: &Value| {
@@ -108,22 +91,6 @@ fn digested(path: &Path) -> BTreeMap<String, (u64, String)> {
         (kind, (class["query_count"].as_u64().expect("a number"), user))
     };
     classes(path).iter().map(class).collect()
-}
-
-/// What `mysqldumpslow` says of a slow log.
-pub(crate) fn dump(path: &Path) -> String {
-    let own = std::env::current_exe().expect("a program");
-    let unpacked = own.ancestors().map(|folder| folder.join("tools/bin/mariadb-dumpslow"));
-    let program = unpacked.into_iter().find(|path| path.exists());
-    let mut command = match program {
-        Some(path) => {
-            let mut command = Command::new("perl");
-            command.arg(path);
-            command
-        }
-        None => Command::new("mariadb-dumpslow"),
-    };
-    output(command.arg(path))
 }
 
 /// The same as [`digested`], as `mysqldumpslow` does it.
