@@ -122,7 +122,7 @@ pub enum InitError {
     Exists(PathBuf),
     #[error(
         "the server has an account flifo@localhost already, perhaps of a set-up beside its primary or beside another node \
-         of its cluster. With the password of that in a file, --password-file takes it; an account that nobody needs, drop \
+         of its cluster. With the password of that in a file, --password-file takes it; one that is not needed, drop \
          where it was made"
     )]
     AccountExists,

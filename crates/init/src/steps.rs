@@ -84,7 +84,7 @@ fn account(facts: &Facts, password: &str) -> Vec<String> {
     let is_unlogged = match &facts.follows {
         Follows::Nothing => false,
         Follows::Primary(_) | Follows::Unknown => true,
-        // Who makes it by hand knows which server it is.
+        // An administrator knows which server it is.
         Follows::Unasked => facts.administers,
     };
     if is_unlogged {

@@ -104,10 +104,10 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The name by which the server knows who runs `flifo init`.
+/// The user that runs `flifo init`, as the server knows it.
 ///
 /// # Panics
-/// If this machine does not tell who this process is.
+/// If this machine does not tell the user of this process.
 pub fn user() -> String {
     if is_root() {
         return "nobody".to_owned();

@@ -138,7 +138,7 @@ fn files(folder: &Path) -> BTreeSet<String> {
 
 /// Which files below a folder have a secret, as it stands; and how many files there are.
 pub fn holders(folder: &Path, secret: &str) -> (Vec<String>, usize) {
-    // By way of a file: who looks must not be found by a [`Watch`].
+    // By way of a file: a [`Watch`] must not find the search itself.
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(secret.as_bytes()).expect("it is written");
     let mut grep = Command::new("grep");

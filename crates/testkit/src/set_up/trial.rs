@@ -62,7 +62,7 @@ pub const MYSQL_LOGS: [&str; 6] = [
     "--relay-log-purge=0",
 ];
 
-/// Gives a server what a test needs, as its own: the account of who runs `flifo init`, and an application's.
+/// Gives a server what a test needs, as its own: an account for `flifo init`, and an application's.
 pub fn prepare(server: &dyn Served) {
     // A node of a cluster has them of the others.
     if server.ask("SELECT COUNT(*) FROM mysql.user WHERE User='app'").trim() != "0" {

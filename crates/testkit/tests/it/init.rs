@@ -174,7 +174,7 @@ fn beside_mysql_replication_goes_on_and_nothing_is_left() {
             .run(testkit::flifo::program());
     }
 
-    // A server that takes nothing from anybody.
+    // A server that takes no writes at all.
     replica.sql(&["SET GLOBAL super_read_only = 1"]);
     let set_up = SetUp::beside(&replica.socket(), testkit::flifo::program());
     let before = State::of(replica);
@@ -321,7 +321,11 @@ fn a_user_who_may_not_make_accounts_is_told_what_to_run() {
     scene.server.sql(&format!("REVOKE ALL, GRANT OPTION FROM `{own}`@localhost")).unwrap();
     let output = scene.set_up(&["--yes"]);
     assert_eq!(output.status.code(), Some(69), "{}", said(&output));
-    assert!(said(&output).contains("CREATE USER IF NOT EXISTS 'flifo'@'localhost'"), "{}", said(&output));
+    assert!(
+        said(&output).contains("CREATE USER IF NOT EXISTS 'flifo'@'localhost'"),
+        "{}",
+        said(&output)
+    );
     assert!(!scene.places().exists());
     assert!(said(&output).contains("If the server is a replica"), "{}", said(&output));
     // Its administrator runs that, with a password of its own.
