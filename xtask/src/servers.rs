@@ -7,6 +7,7 @@ mod clusters;
 mod console;
 mod failover;
 mod faults;
+mod machines;
 mod outside;
 mod own_writes;
 mod price;
@@ -53,6 +54,19 @@ pub(crate) enum Part {
 pub(crate) enum Kind {
     Replication,
     Galera,
+    /// Group Replication of MySQL: for `own-writes`.
+    Group,
+}
+
+impl Kind {
+    /// Three servers of MariaDB.
+    fn of_mariadb(self) -> Result<Cluster> {
+        match self {
+            Self::Replication => Ok(Cluster::replicated(2)),
+            Self::Galera => Cluster::clustered(3).context("there is no Galera on this machine"),
+            Self::Group => Err(anyhow!("this is not done with a group")),
+        }
+    }
 }
 
 pub(crate) fn run(part: &Part, flifo: &Path, interrupt: &Interrupt) -> Result<()> {

@@ -31,6 +31,7 @@ pub struct PrivateServer {
     password: String,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    entrance: Vec<String>,
     keep: bool,
 }
 
@@ -40,6 +41,7 @@ pub struct Builder {
     programs: Option<PathBuf>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    entrance: Vec<String>,
     password: Option<String>,
     keep: bool,
     in_memory: bool,
@@ -70,6 +72,12 @@ impl Builder {
         self
     }
 
+    /// Starts mariadbd by a command that becomes the program which it is told, such as `nsenter`.
+    pub fn through(mut self, entrance: &[String]) -> Self {
+        self.entrance = entrance.to_vec();
+        self
+    }
+
     /// Leaves the folder behind, with its data and its error log.
     pub fn keep(mut self, keep: bool) -> Self {
         self.keep = keep;
@@ -95,6 +103,7 @@ impl Builder {
             password: self.password.map_or_else(random_password, Ok)?,
             arguments: self.arguments,
             environment: self.environment,
+            entrance: self.entrance,
             keep: self.keep,
         };
         server.write_files()?;
@@ -168,6 +177,11 @@ impl PrivateServer {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// The argument of the next start that begins so.
+    pub fn argument(&self, prefix: &str) -> Option<String> {
+        self.arguments.iter().find(|known| known.starts_with(prefix)).cloned()
+    }
+
     /// Has the next start use another argument in the place of one that begins so.
     pub fn replace_argument(&mut self, prefix: &str, argument: &str) {
         self.arguments.retain(|known| !known.starts_with(prefix));
@@ -231,7 +245,15 @@ impl PrivateServer {
         sys::process::raise_open_files().context("cannot raise the limit of open files")?;
         // The tail of the log shall tell of this start, not of the one before.
         let _ = fs::remove_file(self.error_log());
-        let mut command = Command::new(self.program(MARIADBD)?);
+        let program = self.program(MARIADBD)?;
+        let mut command = match &self.entrance[..] {
+            [] => Command::new(program),
+            [entrance, rest @ ..] => {
+                let mut command = Command::new(entrance);
+                command.args(rest).arg(program);
+                command
+            }
+        };
         command
             .arg(format!("--defaults-file={}", self.folder().join("my.cnf").display()))
             .arg(format!("--port={}", self.port))

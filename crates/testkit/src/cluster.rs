@@ -10,11 +10,14 @@ use std::path::Path;
 use bench::private_server::{Builder, PrivateServer};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::lan::{self, Lan};
 pub use crate::scene::wait_for as wait;
 
 /// One server that is written to and others that follow it.
 pub struct Cluster {
     pub servers: Vec<PrivateServer>,
+    /// Where its machines are, if they are not this one.
+    pub lan: Option<Lan>,
     /// What nodes of a cluster call.
     _scripts: Option<tempfile::TempDir>,
 }
@@ -31,6 +34,16 @@ fn small() -> Builder {
         .argument("--thread-cache-size=100")
 }
 
+/// The same on a machine of its own, if there are some.
+fn placed(lan: Option<&Lan>, at: usize) -> Builder {
+    match lan {
+        None => small(),
+        Some(lan) => {
+            small().through(&lan.entrance(at)).argument(format!("--bind-address={}", lan.host(at)))
+        }
+    }
+}
+
 impl Cluster {
     /// The first server is written to, so many others follow it.
     ///
@@ -45,7 +58,7 @@ impl Cluster {
     /// # Panics
     /// If one of them does not start, or does not follow.
     pub fn replicated_with(readers: usize, arguments: &[&str]) -> Self {
-        Self::replicated_of(None, readers, arguments)
+        Self::replicated_by(None, None, readers, arguments)
     }
 
     /// The same, of the servers whose programs are in this folder.
@@ -53,10 +66,28 @@ impl Cluster {
     /// # Panics
     /// If one of them does not start, or does not follow.
     pub fn replicated_of(programs: Option<&Path>, readers: usize, arguments: &[&str]) -> Self {
+        Self::replicated_by(programs, None, readers, arguments)
+    }
+
+    /// The same, on machines of this network.
+    ///
+    /// # Panics
+    /// If one of them does not start, or does not follow.
+    pub fn replicated_on(lan: Option<Lan>, readers: usize, arguments: &[&str]) -> Self {
+        Self::replicated_by(None, lan, readers, arguments)
+    }
+
+    fn replicated_by(
+        programs: Option<&Path>,
+        lan: Option<Lan>,
+        readers: usize,
+        arguments: &[&str],
+    ) -> Self {
         crate::overdue::watch();
         let server = |number: usize| {
             let read_only = u8::from(number > 1);
-            let builder = programs.into_iter().fold(small(), Builder::programs);
+            let builder = placed(lan.as_ref(), number - 1);
+            let builder = programs.into_iter().fold(builder, Builder::programs);
             let builder = arguments.iter().fold(builder, |builder, it| builder.argument(*it));
             builder
                 .argument(format!("--server-id={number}"))
@@ -67,7 +98,8 @@ impl Cluster {
                 .start()
                 .expect("a server starts")
         };
-        let mut cluster = Self { servers: (1..=readers + 1).map(server).collect(), _scripts: None };
+        let servers = (1..=readers + 1).map(server).collect();
+        let mut cluster = Self { servers, lan, _scripts: None };
         for server in &mut cluster.servers {
             // Each has made its own accounts, which are the same. Were that repeated at a later start, a reader would have
             // written transactions of its own, from which it would go on when it follows another server: what it has
@@ -85,6 +117,11 @@ impl Cluster {
         PASSWORD
     }
 
+    /// The address at which a server listens.
+    pub fn host(&self, at: usize) -> String {
+        lan::host(self.lan.as_ref(), at)
+    }
+
     /// The part of Flifo's configuration that lists the servers, `db1` first.
     pub fn listed(&self) -> String {
         self.listed_as("db", "")
@@ -93,10 +130,8 @@ impl Cluster {
     /// The same with names that begin with this, and more options for each.
     pub fn listed_as(&self, name: &str, more: &str) -> String {
         let server = |(at, server): (usize, &PrivateServer)| {
-            let (number, port) = (at + 1, server.port());
-            format!(
-                "[[servers]]\nname = \"{name}{number}\"\naddress = \"127.0.0.1:{port}\"\n{more}"
-            )
+            let (number, host, port) = (at + 1, self.host(at), server.port());
+            format!("[[servers]]\nname = \"{name}{number}\"\naddress = \"{host}:{port}\"\n{more}")
         };
         self.servers.iter().enumerate().map(server).collect()
     }
@@ -109,9 +144,10 @@ impl Cluster {
         // What it has written itself is not in the position that it would go on from after a crash.
         let text = format!(
             "STOP SLAVE; SET GLOBAL read_only = 1; \
-             SET GLOBAL gtid_slave_pos = @@global.gtid_current_pos; CHANGE MASTER TO master_host = '127.0.0.1', \
+             SET GLOBAL gtid_slave_pos = @@global.gtid_current_pos; CHANGE MASTER TO master_host = '{}', \
              master_port = {}, master_user = '{}', master_password = '{PASSWORD}', \
              master_use_gtid = slave_pos, master_connect_retry = 1; START SLAVE",
+            self.host(writer),
             self.servers[writer].port(),
             PrivateServer::ADMIN
         );

@@ -30,6 +30,8 @@ pub struct Mysql {
     folder: Folder,
     port: u16,
     arguments: Vec<String>,
+    /// What starts the program, if that is not done directly.
+    entrance: Vec<String>,
 }
 
 impl Mysql {
@@ -42,7 +44,7 @@ impl Mysql {
     /// # Panics
     /// If the server does not start; with what it logged.
     pub fn start(arguments: &[&str]) -> Option<Self> {
-        Self::start_in(arguments, Folder::create)
+        Self::start_in(arguments, &[], Folder::create)
     }
 
     /// The same, with its data in memory if there is room.
@@ -50,11 +52,20 @@ impl Mysql {
     /// # Panics
     /// If the server does not start; with what it logged.
     pub fn start_in_memory(arguments: &[&str]) -> Option<Self> {
-        Self::start_in(arguments, Folder::create_in_memory)
+        Self::start_in(arguments, &[], Folder::create_in_memory)
+    }
+
+    /// The same, started by a command that becomes the program which it is told, such as `nsenter`.
+    ///
+    /// # Panics
+    /// If the server does not start; with what it logged.
+    pub fn start_through(entrance: &[String], arguments: &[&str]) -> Option<Self> {
+        Self::start_in(arguments, entrance, Folder::create)
     }
 
     fn start_in<E: Debug>(
         arguments: &[&str],
+        entrance: &[String],
         folder: impl FnOnce() -> Result<Folder, E>,
     ) -> Option<Self> {
         let program = match Program::find() {
@@ -70,7 +81,8 @@ impl Mysql {
 
     fn start_of(program: Program, arguments: &[&str], folder: Folder) -> Self {
         let arguments = arguments.iter().map(|&it| it.to_owned()).collect();
-        let mut server = Self { process: None, program, folder, port: free_port(), arguments };
+        let (entrance, port) = (entrance.to_vec(), free_port());
+        let mut server = Self { process: None, program, folder, port, arguments, entrance };
         server.initialize();
         server.start_again();
         server
@@ -168,6 +180,21 @@ impl Mysql {
         self.start_again();
     }
 
+    /// The process; `None` while it is stopped.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Child::id)
+    }
+
+    /// Kills the server, as a crash of its process would. Port and data stay for [`Self::start_again`].
+    ///
+    /// # Panics
+    /// If it cannot be killed.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().and_then(|()| process.wait()).expect("it is our child");
+        }
+    }
+
     /// Makes its data: no password for [`Self::ADMIN`].
     fn initialize(&self) {
         let mut command = self.command();
@@ -185,8 +212,15 @@ impl Mysql {
         fs::remove_file(data.join("auto.cnf")).expect("the identity of a new server");
     }
 
-    fn start_again(&mut self) {
-        let mut command = self.command();
+    /// Starts the server that was stopped or killed; does nothing while it runs.
+    ///
+    /// # Panics
+    /// If it does not start; with what it logged.
+    pub fn start_again(&mut self) {
+        if self.process.is_some() {
+            return;
+        }
+        let mut command = self.entered(self.command());
         command.args(SETTINGS).args(&self.arguments);
         self.process = Some(sys::child::spawn(command).expect("mysqld starts"));
         let begun = Instant::now();
@@ -198,6 +232,15 @@ impl Mysql {
         }
     }
 
+    /// The same command behind the entrance.
+    fn entered(&self, command: Command) -> Command {
+        let [entrance, rest @ ..] = &self.entrance[..] else { return command };
+        let mut entered = Command::new(entrance);
+        entered.args(rest).arg(command.get_program()).args(command.get_args());
+        entered.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        entered
+    }
+
     fn command(&self) -> Command {
         let folder = self.folder().display();
         let mut command = self.program.command();
@@ -205,7 +248,7 @@ impl Mysql {
             .arg(format!("--datadir={folder}/data"))
             .arg(format!("--socket={folder}/mysql.sock"))
             .arg(format!("--pid-file={folder}/mysqld.pid"))
-            .arg(format!("--log-error={folder}/log"))
+            .arg(format!("--log-error={folder}/log.err"))
             .arg(format!("--port={}", self.port))
             .arg("--mysqlx=OFF")
             .stdin(Stdio::null())
@@ -218,7 +261,8 @@ impl Mysql {
         command
     }
 
-    fn stop(&mut self) {
+    /// Stops the server in good order.
+    pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {
             // Killed where it does not end by itself; there is nothing else that could be done.
             let _ = sys::child::stop(&mut process, PATIENCE);
@@ -227,7 +271,7 @@ impl Mysql {
 
     /// What it has logged.
     pub fn log(&self) -> String {
-        fs::read_to_string(self.folder().join("log")).unwrap_or_default()
+        fs::read_to_string(self.folder().join("log.err")).unwrap_or_default()
     }
 }
 

@@ -20,7 +20,8 @@ use testkit::client::{Client, Problem};
 use testkit::cluster::Cluster;
 use testkit::flifo::Flifo;
 
-use super::faults::{Fault, Scene};
+use super::faults::{Chance, Console, Fault, Scene};
+use super::machines::Machines;
 use super::{CHECKS, Findings, Kind, Over, seconds, wait};
 
 #[derive(clap::Args)]
@@ -89,7 +90,7 @@ struct Ledger {
 /// Servers with Flifo in front of them. Fields are dropped in this order.
 struct Site {
     flifo: Flifo,
-    clusters: [Cluster; 3],
+    clusters: [Machines; 3],
     folder: tempfile::TempDir,
 }
 
@@ -192,35 +193,35 @@ impl Site {
                 rest += &format!("cluster = \"{home}\"\n");
             }
         }
+        let clusters = clusters.map(Machines::MariaDb);
         let mut site = Self { flifo: Flifo::start_program(flifo, &rest), clusters, folder };
-        let mut console = site.console()?;
+        let mut console = site.console();
         for at in 0..NAMES.len() {
             site.scene(at, &mut console, interrupt).wait_for_all()?;
         }
         Ok(site)
     }
 
-    fn console(&self) -> Result<Client> {
-        let address = Address::Unix(self.folder.path().join("console.sock"));
-        Ok(Client::builder(address, "admin", "").connect()?)
+    fn console(&self) -> Console {
+        Console::at(self.folder.path().join("console.sock"))
     }
 
     fn scene<'a>(
         &'a mut self,
         at: usize,
-        console: &'a mut Client,
+        console: &'a mut Console,
         interrupt: &'a Interrupt,
     ) -> Scene<'a> {
         let (kind, name) = (KINDS[at], NAMES[at]);
-        Scene { cluster: &mut self.clusters[at], console, interrupt, kind, name }
+        Scene { servers: &mut self.clusters[at], console, interrupt, kind, name, more: None }
     }
 }
 
 /// Each fault in each cluster, and until there were enough statements. Answers with how many.
 fn strike(extent: &Extent, site: &mut Site, counts: &Counts, interrupt: &Interrupt) -> Result<u64> {
-    let mut console = site.console()?;
-    let (mut seed, mut struck) = (extent.seed | 1, 0);
-    let all: Vec<_> = (0..NAMES.len()).map(|at| Fault::all(KINDS[at])).collect();
+    let mut console = site.console();
+    let (mut chance, mut struck) = (Chance::new(extent.seed), 0);
+    let all: Vec<_> = (0..NAMES.len()).map(|at| Fault::plain(KINDS[at])).collect();
     let rounds = all.iter().map(|faults| faults.len()).max().unwrap_or(0);
     interrupt.sleep(Duration::from_secs(1))?;
     for round in 0.. {
@@ -228,13 +229,10 @@ fn strike(extent: &Extent, site: &mut Site, counts: &Counts, interrupt: &Interru
             break;
         }
         for (at, faults) in all.iter().enumerate() {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
             let (fault, name) = (faults[round % faults.len()], NAMES[at]);
             counts.struck.store(at, Relaxed);
             let mut scene = site.scene(at, &mut console, interrupt);
-            let befallen = scene.befall(fault, usize::try_from(seed % 1000)?);
+            let befallen = scene.befall(fault, &mut chance);
             befallen.with_context(|| format!("{name}: {fault:?}"))?;
             scene.wait_for_all().with_context(|| format!("{name}, behind {fault:?}"))?;
             // What was held back for it is answered.
@@ -465,7 +463,7 @@ fn judge(
     ledgers: &[Ledger],
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let mut console = site.console()?;
+    let mut console = site.console();
     let (mut lost, mut doubled, mut sure, mut wrong) = (0, 0, 0, 0);
     for (at, name) in NAMES.into_iter().enumerate() {
         let mut writer = 0;
@@ -476,13 +474,13 @@ fn judge(
             writer = number.map_or(Ok(0), |it| it.trim_start_matches(name).parse())?;
             Ok(writer > 0)
         })?;
-        let server = &site.clusters[at].servers[writer - 1];
         let mut there = vec![HashSet::new(); ledgers.len()];
         for schema in NAMES.map(|it| format!("{it}_d")).iter().map(String::as_str).chain(["common"])
         {
-            let rows = server.sql(&format!(
+            let text = format!(
                 "SELECT client, n, meant, place, COUNT(*) FROM {schema}.ledger GROUP BY client, n, meant, place"
-            ))?;
+            );
+            let rows = site.clusters[at].sql(writer - 1, &text)?;
             for row in rows.lines() {
                 let row: Vec<_> = row.split('\t').collect();
                 let [client, n, meant, place, count] = row[..] else { bail!("a row: {row:?}") };

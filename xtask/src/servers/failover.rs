@@ -70,7 +70,7 @@ struct Clock {
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
     let cluster = match extent.kind {
         Kind::Replication => replicated()?,
-        Kind::Galera => Cluster::clustered(3).context("there is no Galera on this machine")?,
+        kind => kind.of_mariadb()?,
     };
     let mut site = Site::start(cluster, flifo, CHECKS)?;
     sysbench::prepare(site.cluster.servers[0].port(), interrupt)?;
@@ -235,7 +235,7 @@ fn kill(
     let begun = Instant::now();
     match extent.kind {
         Kind::Replication => site.cluster.promote(1, &[]),
-        Kind::Galera => {
+        Kind::Galera | Kind::Group => {
             let text = "UPDATE probe SET n = n + 1 WHERE id = 1";
             wait("the cluster to go on", interrupt, || {
                 Ok(site.cluster.servers[1].sql(text).is_ok())

@@ -1,22 +1,36 @@
 //! Clients that keep a ledger each write a line and read it back at once, while servers fail, fall behind, keep apart,
-//! are made `read_only`, drained and replaced. Each read that is answered must find the line, from whatever server it
-//! comes; at the end, each line that was acknowledged is there, once.
+//! are set back, cut off, made `read_only`, drained and replaced, and while another Flifo takes over. Each read that is
+//! answered must find the line, from whatever server it comes; behind each fault, each line that was acknowledged is
+//! there, once.
+//!
+//! Where a fault takes lines away, Flifo must have named that before an operator let it go on; then those lines, and no
+//! others, are forgiven (`faults/taken.rs`).
 
-use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+mod ledgers;
+mod table;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
+use bench::progress::Progress;
 use testkit::client::{Client, Problem};
 use testkit::cluster::Cluster;
+use testkit::flifo::Flifo;
+use testkit::group::Group;
+use testkit::lan::{self, Lan};
 
-use super::faults::{Fault, Scene};
-use super::{CHECKS, Findings, Kind, Over, Site, client, seconds};
+pub(super) use self::ledgers::Ledgers;
+use self::ledgers::Outcome;
+use self::table::{Row, Rows};
+use super::faults::{CHECKER, Chance, Console, Fault, Scene, Successions};
+use super::machines::Machines;
+use super::{CHECKS, Kind, Over, client};
 
 #[derive(clap::Args)]
 pub(crate) struct Extent {
@@ -24,209 +38,315 @@ pub(crate) struct Extent {
     kind: Kind,
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=1000))]
     clients: u32,
+    /// How long a client rests behind each line.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    rest_millis: u64,
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// What befalls servers, one after the other; by default, all that befalls servers of this kind.
+    /// So many faults, however long they take.
+    #[arg(long, conflicts_with = "seconds")]
+    faults: Option<u64>,
+    /// What befalls servers; by default, all that befalls servers of this kind.
     #[arg(long, value_enum, value_delimiter = ',')]
-    faults: Vec<Fault>,
+    only: Vec<Fault>,
     /// The order of faults, and where they strike, by chance.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Each line is read back on a new connection, and found by `routing.reads_by = "user"`.
     #[arg(long)]
     anew: bool,
+    /// In the middle of each so many of the other faults, another Flifo takes over; 0: of none.
+    #[arg(long, default_value_t = 10)]
+    hand_over_each: usize,
+    /// Prints the table as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Flifo's log is kept in this file.
+    #[arg(long)]
+    log: Option<PathBuf>,
 }
 
-/// What all clients count.
-#[derive(Default)]
-struct Counts {
-    pairs: AtomicU64,
-    stale: AtomicU64,
-    writes_refused: AtomicU64,
-    reads_refused: AtomicU64,
-    /// Of each fault, what was stale while it lasted, or in the second behind it.
-    by_fault: Mutex<BTreeMap<String, u64>>,
-    fault: Mutex<String>,
-}
-
-/// A client's lines, by what it was told.
-#[derive(Default)]
-struct Ledger {
-    sure: HashSet<u64>,
-    unsure: u64,
+/// Servers with Flifo in front of them. Fields are dropped in this order.
+struct Field {
+    successions: Successions,
+    flifo: Flifo,
+    machines: Machines,
+    folder: tempfile::TempDir,
 }
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
-    let cluster = match extent.kind {
-        Kind::Replication => Cluster::replicated(2),
-        Kind::Galera => Cluster::clustered(3).context("there is no Galera on this machine")?,
-    };
-    let by = if extent.anew { "user" } else { "connection" };
-    let routing = format!("[routing]\nmode = \"split\"\nreads_by = \"{by}\"\n");
-    let mut site = Site::start(cluster, flifo, &format!("{CHECKS}{routing}"))?;
-    site.client()?.query(
-        "CREATE TABLE ledger (id BIGINT AUTO_INCREMENT PRIMARY KEY, client INT, n BIGINT, \
-         KEY (client, n))",
-    )?;
-    let (counts, is_over) = (Counts::default(), AtomicBool::new(false));
-    let begun = Instant::now();
-    let (struck, ledgers) = thread::scope(|scope| {
-        let (port, counts, is_over) = (site.flifo.port(), &counts, &is_over);
-        let threads: Vec<_> = (0..extent.clients)
-            .map(|number| scope.spawn(move || work((number, extent.anew), port, counts, is_over)))
-            .collect();
-        let over = Over(is_over);
-        let struck = strike(extent, &mut site, counts, interrupt);
-        drop(over);
-        let ledgers = threads.into_iter().map(|it| it.join().expect("it does not panic"));
-        let ledgers = ledgers.collect::<Result<Vec<_>>>()?;
-        anyhow::Ok((struck?, ledgers))
-    })?;
-    let of = |count: &AtomicU64| count.load(Relaxed);
-    let mut found = Findings::default();
-    found.note("time", &seconds(begun.elapsed()));
-    found.note("faults", &struck);
-    found.note("lines that were written and read back", &of(&counts.pairs));
-    found.note("writes that were refused, or may have been done", &of(&counts.writes_refused));
-    found.note("reads that were refused", &of(&counts.reads_refused));
-    let stale = of(&counts.stale);
-    found.bound("stale reads", &stale, "0", stale == 0);
-    for (fault, stale) in &*counts.by_fault.lock().expect("no thread panics with it") {
-        found.note(&format!("stale reads: {fault}"), stale);
+    if let Some(status) = lan::enter().context("there is no network of our own")? {
+        ensure!(status.success(), "it has failed");
+        return Ok(());
     }
-    judge(&mut found, &mut site, &ledgers)?;
-    found.print()
+    // A thread that starts servers is watched over as that of a test, and ends soon.
+    let field = thread::scope(|scope| scope.spawn(|| Field::start(extent, flifo)).join());
+    let mut field = field.expect("it does not panic")?;
+    let (ledgers, is_over) = (Ledgers::of(extent.clients), AtomicBool::new(false));
+    let begun = Instant::now();
+    let mut rows = Rows::default();
+    let struck = thread::scope(|scope| {
+        let (port, ledgers, is_over) = (field.flifo.port(), &ledgers, &is_over);
+        for number in 0..extent.clients {
+            let pace = (extent.anew, Duration::from_millis(extent.rest_millis));
+            scope.spawn(move || Worker::new(number, port, ledgers, is_over).run(pace));
+        }
+        let _over = Over(is_over);
+        strike(extent, &mut field, ledgers, &mut rows, interrupt)
+    });
+    if let Some(path) = &extent.log {
+        std::fs::write(path, field.flifo.log())?;
+    }
+    rows.print(extent.seed, begun.elapsed(), extent.json)?;
+    struck?;
+    rows.judge()
 }
 
-/// Writes a line, and reads it.
-fn work(
-    (number, anew): (u32, bool),
-    port: u16,
-    counts: &Counts,
-    is_over: &AtomicBool,
-) -> Result<Ledger> {
-    let (mut client, mut ledger) = (client(port)?, Ledger::default());
-    for n in 1_u64.. {
-        if is_over.load(Relaxed) {
+impl Field {
+    fn start(extent: &Extent, flifo: &Path) -> Result<Self> {
+        let lan = Some(Lan::of(3).context("machines of a network")?);
+        let (user, password) = (PrivateServer::USER, Cluster::password());
+        let schema = PrivateServer::DATABASE;
+        let (kind, of_group) = (extent.kind, (user, password, schema));
+        let machines = match kind {
+            Kind::Replication => Machines::MariaDb(Cluster::replicated_on(lan, 2, &[])),
+            Kind::Galera => {
+                Cluster::clustered_on(lan, 3).map(Machines::MariaDb).context("no Galera")?
+            }
+            Kind::Group => Group::start(lan, of_group).map(Machines::Group).context("no group")?,
+        };
+        if let Machines::Group(group) = &machines {
+            group.bootstrap(0);
+            machines.sql(0, &format!("CREATE DATABASE {schema}"))?;
+            machines.sql(1, "START GROUP_REPLICATION")?;
+            machines.sql(2, "START GROUP_REPLICATION")?;
+        }
+        let rights = match kind {
+            Kind::Group => format!("GRANT SELECT ON performance_schema.* TO {CHECKER}@'%'"),
+            _ => format!("GRANT USAGE ON *.* TO {CHECKER}@'%'"),
+        };
+        machines.sql(
+            0,
+            &format!(
+                "CREATE USER {CHECKER}@'%' IDENTIFIED BY '{password}'; {rights}; \
+                 CREATE TABLE {schema}.ledger (id BIGINT AUTO_INCREMENT PRIMARY KEY, client INT, \
+                 n BIGINT, KEY (client, n))"
+            ),
+        )?;
+        let folder = tempfile::tempdir()?;
+        let socket = folder.path().join("console.sock");
+        let by = if extent.anew { "user" } else { "connection" };
+        let configuration = format!(
+            "{CHECKS}user = \"{CHECKER}\"\npassword = \"{password}\"\n\
+             [routing]\nmode = \"split\"\nreads_by = \"{by}\"\n\
+             [limits]\nconnect = \"10s\"\nwait = \"10s\"\n\
+             [console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n{}\
+             [[users]]\nname = \"{user}\"\npassword = \"{password}\"\n",
+            machines.listed()
+        );
+        let program = std::fs::canonicalize(flifo)?;
+        let successions = Successions::of(program.clone(), socket);
+        let flifo = Flifo::start_program(&program, &configuration);
+        Ok(Self { successions, flifo, machines, folder })
+    }
+}
+
+/// Faults, one after the other, until there were enough or the time is over.
+fn strike(
+    extent: &Extent,
+    field: &mut Field,
+    ledgers: &Ledgers,
+    rows: &mut Rows,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let all = Fault::all(extent.kind);
+    let faults = if extent.only.is_empty() { all.clone() } else { extent.only.clone() };
+    ensure!(faults.iter().all(|it| all.contains(it)), "not of this kind: {faults:?}");
+    let mut console = Console::at(field.folder.path().join("console.sock"));
+    let mut scene = Scene {
+        servers: &mut field.machines,
+        console: &mut console,
+        interrupt,
+        kind: extent.kind,
+        name: "db",
+        more: Some((ledgers, &field.successions)),
+    };
+    scene.wait_for_all()?;
+    ledgers.wait_until_all_work(interrupt)?;
+    drop(ledgers.take());
+    let mut chance = Chance::new(extent.seed);
+    let mut bag = Vec::new();
+    let until = Instant::now() + Duration::from_secs(extent.seconds);
+    let steps = extent.faults.unwrap_or(extent.seconds);
+    let mut progress = Progress::begin(&format!("faults, seed {}", extent.seed), steps);
+    for struck in 0.. {
+        let is_enough = extent.faults.map_or(Instant::now() >= until, |faults| struck >= faults);
+        if is_enough {
             break;
         }
-        let insert = format!("INSERT INTO ledger (client, n) VALUES ({number}, {n})");
-        // Some writes are transactions.
+        if bag.is_empty() {
+            bag = faults.clone();
+        }
+        // Each comes once before one comes again, so that a short time has all of them.
+        let fault = bag.swap_remove(chance.below(bag.len()));
+        let is_handed_over = extent.hand_over_each > 0
+            && fault != Fault::Upgrade
+            && chance.below(extent.hand_over_each) == 0;
+        let delay = is_handed_over.then(|| Duration::from_millis(chance.below(3000) as u64));
+        let befallen = thread::scope(|scope| {
+            let successions = &field.successions;
+            let next = delay.map(|delay| {
+                scope.spawn(move || {
+                    thread::sleep(delay);
+                    successions.next()
+                })
+            });
+            let befallen = scene.befall(fault, &mut chance);
+            let next = next.map(|next| next.join().expect("it does not panic"));
+            befallen.and(next.transpose().map(drop))
+        });
+        let name = fault.name();
+        let what = || format!("fault {struck}, {name}");
+        befallen.with_context(what)?;
+        let writer = scene.wait_for_all().with_context(what)?;
+        ledgers.wait_until_all_work(interrupt).with_context(what)?;
+        let (met, sure) = (ledgers.take(), ledgers.sure());
+        let judged = ledgers.judge(&met.missed, &scene.servers.lines(writer)?, &sure);
+        let row = Row::of(met, judged, is_handed_over);
+        let said = format!("{name}{}: {row}", if is_handed_over { ", handed over" } else { "" });
+        rows.add(&name, row);
+        match extent.faults {
+            Some(_) => progress.step(&said),
+            None => progress.say(&said),
+        }
+    }
+    Ok(())
+}
+
+/// One client.
+struct Worker<'a> {
+    number: u32,
+    port: u16,
+    ledgers: &'a Ledgers,
+    is_over: &'a AtomicBool,
+}
+
+impl<'a> Worker<'a> {
+    const fn new(number: u32, port: u16, ledgers: &'a Ledgers, is_over: &'a AtomicBool) -> Self {
+        Self { number, port, ledgers, is_over }
+    }
+
+    /// Writes lines, and reads them.
+    fn run(&self, (anew, rest): (bool, Duration)) {
+        let Some(mut client) = self.connect() else { return };
+        for n in 1_u64.. {
+            if self.is_over.load(Relaxed) {
+                break;
+            }
+            let begun = Instant::now();
+            let went_on = self.write(&mut client, n).is_some_and(|()| {
+                if anew {
+                    match self.connect() {
+                        Some(next) => client = next,
+                        None => return false,
+                    }
+                }
+                self.read(&mut client, n)
+            });
+            if went_on {
+                self.ledgers.works(self.number, begun);
+                thread::sleep(rest);
+            } else if client.query("ROLLBACK").is_err() {
+                // A refusal (1290, by a writer that is none any more) does not end a transaction. It would go on there, and
+                // be written when that server can be written to again, whatever that lacks by then.
+                match self.connect() {
+                    Some(next) => client = next,
+                    None => break,
+                }
+            } else {
+                thread::sleep(Duration::from_millis(5));
+            }
+            if n % 200 == 0 {
+                self.prune(&mut client);
+            }
+        }
+    }
+
+    /// Writes a line; some of them in a transaction.
+    fn write(&self, client: &mut Client, n: u64) -> Option<()> {
+        let insert = format!("INSERT INTO ledger (client, n) VALUES ({}, {n})", self.number);
         let statements: &[&str] = match n % 5 {
             0 => &["BEGIN", &insert, "COMMIT"],
             _ => &[&insert],
         };
-        match statements.iter().try_for_each(|text| client.query(text).map(drop)) {
-            Ok(()) => {
-                ledger.sure.insert(n);
-            }
-            Err(Problem::Refused { message, .. }) => {
-                counts.writes_refused.fetch_add(1, Relaxed);
-                ledger.unsure += u64::from(message.contains("may have been executed"));
-                // A refusal (1290, by a writer that is none any more) does not end a transaction. It would go on there, and
-                // be written when that server can be written to again, whatever that lacks by then.
-                if client.query("ROLLBACK").is_err() {
-                    client = again(port, is_over)?;
+        let outcome = match statements.iter().try_for_each(|text| client.query(text).map(drop)) {
+            Ok(()) => Outcome::Done,
+            Err(problem) => {
+                self.ledgers.count(code(&problem));
+                match problem {
+                    Problem::Refused { message, .. } if !message.contains("may have been") => {
+                        Outcome::Refused
+                    }
+                    _ => Outcome::Unknown,
                 }
-                thread::sleep(Duration::from_millis(5));
-                continue;
             }
-            Err(_) => {
-                ledger.unsure += 1;
-                client = again(port, is_over)?;
-                continue;
-            }
-        }
-        if anew {
-            client = again(port, is_over)?;
-        }
+        };
+        self.ledgers.note(self.number, n, outcome);
+        (outcome == Outcome::Done).then_some(())
+    }
+
+    fn read(&self, client: &mut Client, n: u64) -> bool {
+        let number = self.number;
         let text = format!("SELECT COUNT(*) FROM ledger WHERE client = {number} AND n = {n}");
         match client.query(&text) {
             Ok(rows) => {
                 let is_there = rows.first().and_then(|row| row.first()).is_some_and(|it| it != "0");
-                counts.pairs.fetch_add(1, Relaxed);
                 if !is_there {
-                    counts.stale.fetch_add(1, Relaxed);
-                    let fault = counts.fault.lock().expect("no thread panics with it").clone();
-                    let mut by_fault = counts.by_fault.lock().expect("no thread panics with it");
-                    *by_fault.entry(fault).or_default() += 1;
+                    self.ledgers.miss(number, n);
+                }
+                true
+            }
+            Err(problem) => {
+                self.ledgers.count(code(&problem));
+                false
+            }
+        }
+    }
+
+    /// Lines that were looked for are not needed any more.
+    fn prune(&self, client: &mut Client) {
+        let (number, below) = (self.number, self.ledgers.forget(self.number));
+        // What cannot be deleted now is deleted later.
+        let _ =
+            client.query(&format!("DELETE FROM ledger WHERE client = {number} AND n < {below}"));
+    }
+
+    /// Connects, again and again if need be. `None`: all is over.
+    fn connect(&self) -> Option<Client> {
+        let mut is_first = true;
+        while !self.is_over.load(Relaxed) {
+            match client(self.port) {
+                Ok(client) => return Some(client),
+                Err(problem) => {
+                    if std::mem::take(&mut is_first) {
+                        let code = problem.downcast_ref().map_or_else(|| "lost".to_owned(), code);
+                        self.ledgers.count(format!("login {code}"));
+                    }
+                    thread::sleep(Duration::from_millis(20));
                 }
             }
-            Err(Problem::Refused { .. }) => {
-                counts.reads_refused.fetch_add(1, Relaxed);
-            }
-            Err(_) => client = again(port, is_over)?,
         }
-    }
-    Ok(ledger)
-}
-
-/// A connection that has ended is replaced.
-fn again(port: u16, is_over: &AtomicBool) -> Result<Client> {
-    loop {
-        match client(port) {
-            Err(_) if !is_over.load(Relaxed) => thread::sleep(Duration::from_millis(20)),
-            connected => return connected,
-        }
+        None
     }
 }
 
-/// Faults, one after the other, until the time is over. Answers with how many.
-fn strike(extent: &Extent, site: &mut Site, counts: &Counts, interrupt: &Interrupt) -> Result<u64> {
-    let all = Fault::all(extent.kind);
-    let faults = if extent.faults.is_empty() { all } else { &extent.faults };
-    ensure!(faults.iter().all(|it| all.contains(it)), "not of this kind: {faults:?}");
-    let mut console = site.console()?;
-    let (mut seed, mut struck) = (extent.seed | 1, 0);
-    let until = Instant::now() + Duration::from_secs(extent.seconds);
-    interrupt.sleep(Duration::from_secs(1))?;
-    while Instant::now() < until {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        // Each comes in turn, so that a short time has all of them.
-        let fault = faults[usize::try_from(struck)? % faults.len()];
-        *counts.fault.lock().expect("no thread panics with it") = format!("{fault:?}");
-        let mut scene = Scene {
-            cluster: &mut site.cluster,
-            console: &mut console,
-            interrupt,
-            kind: extent.kind,
-            name: "db",
-        };
-        scene.befall(fault, usize::try_from(seed % 1000)?).with_context(|| format!("{fault:?}"))?;
-        struck += 1;
-        interrupt.sleep(Duration::from_secs(1))?;
+/// What is counted of an error: its number, or that the connection was lost.
+fn code(problem: &Problem) -> String {
+    match problem {
+        Problem::Refused { code, .. } => code.to_string(),
+        _ => "lost".to_owned(),
     }
-    Ok(struck)
 }
 
-/// Compares ledgers with what the writer has.
-fn judge(found: &mut Findings, site: &mut Site, ledgers: &[Ledger]) -> Result<()> {
-    let mut console = site.console()?;
-    let roles = console.query("SHOW FULL SERVERS WHERE role = 'writer'")?;
-    let name = roles.first().and_then(|row| row.first()).context("there is no writer")?;
-    let at: usize = name.trim_start_matches("db").parse()?;
-    let server: &PrivateServer = &site.cluster.servers[at - 1];
-    let mut direct = client(server.port())?;
-    let (mut lost, mut doubled, mut sure, mut unsure) = (0, 0, 0, 0);
-    for (number, ledger) in ledgers.iter().enumerate() {
-        let rows = direct
-            .query(&format!("SELECT n, COUNT(*) FROM ledger WHERE client = {number} GROUP BY n"))?;
-        let mut there = HashSet::new();
-        for row in rows {
-            let [n, count] = &row[..] else { bail!("a row has other columns: {row:?}") };
-            there.insert(n.parse::<u64>()?);
-            doubled += u64::from(count != "1");
-        }
-        lost += ledger.sure.difference(&there).count();
-        sure += ledger.sure.len();
-        unsure += ledger.unsure;
-    }
-    ensure!(sure > 0, "nothing was written");
-    found.note("lines acknowledged", &sure);
-    found.note("lines that may have been written, as clients were told", &unsure);
-    found.bound("lines acknowledged and lost", &lost, "0", lost == 0);
-    found.bound("lines that are there twice", &doubled, "0", doubled == 0);
-    Ok(())
-}
+/// Errors, each with how often.
+type Errors = BTreeMap<String, u64>;

@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use bench::interrupt::Interrupt;
 use testkit::client::Client;
-use testkit::cluster::Cluster;
 
 use super::sysbench::{self, Errors, Load};
 use super::{CHECKS, Findings, Kind, Site, seconds, seen, wait};
@@ -28,10 +27,7 @@ pub(crate) struct Extent {
 }
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
-    let cluster = match extent.kind {
-        Kind::Replication => Cluster::replicated(2),
-        Kind::Galera => Cluster::clustered(3).context("there is no Galera on this machine")?,
-    };
+    let cluster = extent.kind.of_mariadb()?;
     let more = format!("{CHECKS}[routing]\nmode = \"split\"\n");
     let mut site = Site::start(cluster, flifo, &more)?;
     sysbench::prepare(site.cluster.servers[0].port(), interrupt)?;

@@ -104,6 +104,17 @@ impl Writes {
         self.newest.iter().chain(&self.others).map(|write| write.server)
     }
 
+    /// Whether those that this server took are on another one, which holds so much of what it took.
+    pub fn is_held(&self, taker: usize, holds: Holds) -> bool {
+        let mut all = self.newest.iter().chain(&self.others);
+        let last = all.find(|write| write.server == taker);
+        last.is_none_or(|write| match holds {
+            Holds::All => true,
+            Holds::Until(moment) => write.at < moment,
+            Holds::Nothing | Holds::Untold => false,
+        })
+    }
+
     /// Whether a server has all of them, of which `holds` says what it holds of what another one took, and `has` whether
     /// a write with this number on that one, which is gone, is there; `None`: any write. Where servers do not tell, a
     /// write is taken to be everywhere after `stay`.
@@ -176,6 +187,17 @@ mod tests {
         assert!(!are_held(&writes, [Holds::Nothing, Holds::All], SECOND));
         assert!(!are_held(&writes, [Holds::All, Holds::Nothing], SECOND));
         assert!(are_held(&writes, [Holds::All; 2], SECOND));
+    }
+
+    #[test]
+    fn what_one_server_took_is_on_another_one_that_holds_the_last_of_it() {
+        let (now, mut writes) = (Instant::now(), Writes::default());
+        writes.note(0, now, Tells::Numbers);
+        writes.note(1, now + SECOND, Tells::Numbers);
+        assert!(writes.is_held(0, Holds::Until(now + SECOND)) && writes.is_held(0, Holds::All));
+        assert!(!writes.is_held(1, Holds::Until(now + SECOND)), "at the same time");
+        assert!(!writes.is_held(0, Holds::Untold) && !writes.is_held(0, Holds::Nothing));
+        assert!(writes.is_held(2, Holds::Nothing), "it has written nothing there");
     }
 
     #[test]

@@ -310,6 +310,9 @@ impl ConsoleSession {
                 payload = read => payload,
             };
             let Some(payload) = payload else { return };
+            if self.outside.shared.is_departing() {
+                return self.send_on().await;
+            }
             let _answering = visit.answer();
             let Some(reply) = self.reply(&payload).await else { return };
             let sent = tokio::time::timeout(PATIENCE, self.talk.stream().write_all(&reply)).await;
@@ -317,6 +320,16 @@ impl ConsoleSession {
                 return;
             }
         }
+    }
+
+    /// Another Flifo has taken over: what is ordered here would reach only clients that are still here, and what is shown
+    /// is what this one has left.
+    async fn send_on(&self) {
+        let message =
+            "Another Flifo has taken over, and has the console: connect anew. Nothing was done";
+        let refusal = Refusal(1053, b"08S01", message.to_owned());
+        let told = refuse(&self.talk, self.capabilities, &refusal);
+        let _ = tokio::time::timeout(PATIENCE, told).await;
     }
 
     /// Tells a client that its place is another one's. It is idle: the socket takes these few bytes, or it is not told.

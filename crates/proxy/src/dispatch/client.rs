@@ -248,11 +248,6 @@ impl Client {
         }
     }
 
-    /// The server that took its last write, if that matters.
-    pub(crate) fn last_taker(&self) -> Option<ServerId> {
-        self.past.with(|past| past.writes.taker()).flatten().map(ServerId)
-    }
-
     /// What its command is to the gate.
     pub(crate) fn ask(&self, command: &Command) -> Ask {
         let class = command.class.unwrap_or_else(|| self.class.get());

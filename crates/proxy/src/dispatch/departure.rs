@@ -308,6 +308,16 @@ fn tell_of_password(worker: &Worker, departures: &Departures, client: &Client) {
     departures.told_of.borrow_mut().insert(name.clone());
 }
 
+/// The server that another process is to ask for what a client has written on this one: the writer, if that has it all.
+/// Where a server that was replaced has been, that process need not learn any more.
+fn heir(worker: &Worker, past: &Past, taker: ServerId) -> ServerId {
+    let writer = worker.shared.cluster.routes_at(taker).and_then(|members| {
+        let writer = members.writer()?;
+        past.writes.is_held(taker.0, members.holds(writer, taker)).then_some(writer)
+    });
+    writer.unwrap_or(taker)
+}
+
 /// Writes a client down. What that takes from it, it has again afterwards.
 fn describe(
     worker: &Worker,
@@ -318,9 +328,12 @@ fn describe(
     let now = crate::worker::clock::now();
     let server = |id: ServerId| ServerDescription::of(&worker.at(id).server);
     let key = |key: KeyId| KeyDescription::of(&worker.pool.keys.borrow().get(key));
-    let takers = |past: &mut Past| past.writes.takers().map(|it| server(ServerId(it))).collect();
-    let mut wrote: Vec<_> = client.past.with(takers).unwrap_or_default();
-    let last = client.last_taker().map(server);
+    let found_at = |past: &mut Past| {
+        let taker = past.writes.taker().map(|it| server(heir(worker, past, ServerId(it))));
+        let all = past.writes.takers().map(|it| server(heir(worker, past, ServerId(it))));
+        (all.collect(), taker)
+    };
+    let (mut wrote, last): (Vec<_>, _) = client.past.with(found_at).unwrap_or_default();
     wrote.retain(|server| Some(server) != last.as_ref());
     wrote.extend(last);
     let backend = own.map(|own| BackendDescription {

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use bench::private_server::Builder;
 
-use super::{Cluster, small, wait};
+use super::{Cluster, placed, wait};
 use crate::flifo::free_port;
+use crate::lan::{self, Lan};
 
 const SCRIPT: &str = include_str!("copy.sh");
 
@@ -27,6 +28,14 @@ impl Cluster {
     /// # Panics
     /// If a node does not start.
     pub fn clustered(nodes: usize) -> Option<Self> {
+        Self::clustered_on(None, nodes)
+    }
+
+    /// The same, on machines of this network.
+    ///
+    /// # Panics
+    /// If a node does not start.
+    pub fn clustered_on(lan: Option<Lan>, nodes: usize) -> Option<Self> {
         let Some(provider) = PROVIDERS.iter().map(Path::new).find(|path| path.exists()) else {
             eprintln!("NO GALERA (galera-4): tests of clusters pass without having tested");
             return None;
@@ -37,12 +46,14 @@ impl Cluster {
         std::fs::write(&script, SCRIPT).expect("the script is written");
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).expect("it runs");
         let ports: Vec<_> = (0..nodes).map(|_| free_port()).collect();
-        let all: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let address = |(at, port)| format!("{}:{port}", lan::host(lan.as_ref(), at));
+        let all: Vec<_> = ports.iter().enumerate().map(address).collect();
         let all = all.join(",");
-        let mut cluster = Self { servers: Vec::new(), _scripts: Some(scripts) };
+        let mut cluster = Self { servers: Vec::new(), lan, _scripts: Some(scripts) };
         for (at, port) in ports.iter().enumerate() {
             let address = if at == 0 { "" } else { &all };
-            let server = node(at, *port, provider, script.parent().expect("a folder"))
+            let place = (at, cluster.lan.as_ref(), *port);
+            let server = node(place, provider, script.parent().expect("a folder"))
                 .argument(format!("--wsrep-cluster-address=gcomm://{address}"))
                 .start()
                 .expect("a node starts");
@@ -90,18 +101,19 @@ impl Cluster {
     }
 }
 
-fn node(at: usize, port: u16, provider: &Path, scripts: &Path) -> Builder {
+fn node((at, lan, port): (usize, Option<&Lan>, u16), provider: &Path, scripts: &Path) -> Builder {
+    let host = lan::host(lan, at);
     let path = std::env::var("PATH").unwrap_or_default();
     // The donor sends a node the data that it lacks: it is the node before it.
     let donor = if at == 0 { String::new() } else { format!("node{at},") };
     // A node that is silent is given up after seconds; half a minute is what is usual.
     let options = format!(
-        "gmcast.listen_addr=tcp://127.0.0.1:{port};ist.recv_addr=127.0.0.1:{};gcache.size=16M;\
+        "gmcast.listen_addr=tcp://{host}:{port};ist.recv_addr={host}:{};gcache.size=16M;\
          evs.keepalive_period=PT0.3S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT5S;\
          evs.inactive_check_period=PT0.3S",
         free_port()
     );
-    small()
+    placed(lan, at)
         .environment("PATH", format!("{}:{path}", scripts.display()))
         .argument(format!("--server-id={}", at + 1))
         .argument("--binlog-format=ROW")
@@ -109,7 +121,7 @@ fn node(at: usize, port: u16, provider: &Path, scripts: &Path) -> Builder {
         .argument("--wsrep-on=1")
         .argument(format!("--wsrep-provider={}", provider.display()))
         .argument(format!("--wsrep-node-name=node{}", at + 1))
-        .argument("--wsrep-node-address=127.0.0.1")
+        .argument(format!("--wsrep-node-address={host}"))
         .argument("--wsrep-sst-method=copy")
         .argument(format!("--wsrep-sst-donor={donor}"))
         .argument(format!("--wsrep-provider-options={options}"))

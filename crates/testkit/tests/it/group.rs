@@ -6,63 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use testkit::client::Client;
-use testkit::flifo::{Flifo, free_port};
-use testkit::mysql::Mysql;
+use testkit::flifo::Flifo;
+use testkit::group::Group;
 use testkit::overdue::Over;
 
 use crate::cluster::CHECKS;
 
 const USER: &str = "app";
 const PASSWORD: &str = "correct-horse";
-const GROUP: &str = "6e7bd2a4-1c1f-4b26-9a3d-0f6d0c1a7b11";
-
-/// Members of a group that has not been started; `None` where that is not to be had.
-fn members() -> Option<Vec<Mysql>> {
-    let ports: Vec<_> = (0..3).map(|_| free_port()).collect();
-    let seeds: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-    let seeds = seeds.join(",");
-    let mut members = Vec::new();
-    for (at, port) in ports.into_iter().enumerate() {
-        let arguments = [
-            format!("--server-id={}", at + 1),
-            "--log-bin=binlog".to_owned(),
-            "--gtid-mode=ON".to_owned(),
-            "--enforce-gtid-consistency=ON".to_owned(),
-            "--binlog-checksum=NONE".to_owned(),
-            "--performance-schema=ON".to_owned(),
-            "--report-host=127.0.0.1".to_owned(),
-            "--plugin-load-add=group_replication.so".to_owned(),
-            format!("--loose-group-replication-group-name={GROUP}"),
-            format!("--loose-group-replication-local-address=127.0.0.1:{port}"),
-            format!("--loose-group-replication-group-seeds={seeds}"),
-            "--loose-group-replication-start-on-boot=OFF".to_owned(),
-            "--loose-group-replication-recovery-get-public-key=ON".to_owned(),
-        ];
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let server = Mysql::start(&arguments)?;
-        let plugin = "SELECT COUNT(*) FROM information_schema.plugins \
-                      WHERE plugin_name = 'group_replication' AND plugin_status = 'ACTIVE'";
-        if server.sql(&[plugin])[0][0] != "1" {
-            eprintln!("NO GROUP REPLICATION: tests of groups pass without having tested");
-            return None;
-        }
-        server.sql(&[
-            "SET sql_log_bin = 0",
-            &format!("CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'"),
-            &format!("GRANT ALL ON app.* TO {USER}@'%'"),
-            &format!("GRANT SELECT ON performance_schema.* TO {USER}@'%'"),
-            &format!("GRANT REPLICATION SLAVE, BACKUP_ADMIN ON *.* TO {USER}@'%'"),
-            &format!("GRANT GROUP_REPLICATION_STREAM ON *.* TO {USER}@'%'"),
-            "RESET BINARY LOGS AND GTIDS",
-            &format!(
-                "CHANGE REPLICATION SOURCE TO SOURCE_USER = '{USER}', \
-                 SOURCE_PASSWORD = '{PASSWORD}' FOR CHANNEL 'group_replication_recovery'"
-            ),
-        ]);
-        members.push(server);
-    }
-    Some(members)
-}
 
 fn roles(console: &mut Client) -> Vec<String> {
     let rows = console.query("SHOW FULL SERVERS").unwrap();
@@ -83,17 +34,11 @@ fn wait_for_roles(console: &mut Client, are: impl Fn(&[String]) -> bool) -> Vec<
 
 #[test]
 fn the_primary_of_a_group_is_written_to_and_the_next_one_when_it_is_gone() {
-    let Some(mut members) = members() else { return };
+    let Some(group) = Group::start(None, (USER, PASSWORD, "app")) else { return };
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("console.sock");
-    let listed: String = members
-        .iter()
-        .enumerate()
-        .map(|(at, member)| {
-            let (number, port) = (at + 1, member.port());
-            format!("[[servers]]\nname = \"db{number}\"\naddress = \"127.0.0.1:{port}\"\n")
-        })
-        .collect();
+    let listed = group.listed();
+    let mut members = group.members;
     let flifo = Flifo::start(&format!(
         "workers = 2\n{CHECKS}[routing]\nmode = \"split\"\nhold = \"60s\"\n\
          [console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n{listed}\

@@ -2,6 +2,7 @@
 //! operator has confirmed.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use bench::private_server::PrivateServer;
 use rustix::process::{Pid, Signal, kill_process};
@@ -89,7 +90,10 @@ fn a_gap_and_its_confirmation_go_over() {
     scene.wait_for_roles(&["writer", "reader"]);
     let mut client = client(&scene.flifo).unwrap();
     scene.leave_gap(&mut client);
+    let mut of_before = scene.console();
+    of_before.query("SHOW SERVERS").unwrap();
     scene.upgrade();
+    assert!(of_before.query("CONFIRM WRITER db2").is_err(), "its Flifo decides nothing any more");
     scene.wait_for_roles(&["not used: down", LACKS]);
     assert!(client.query("SELECT id FROM t").is_err(), "no server has what it wrote");
     assert!(client.query("INSERT INTO t VALUES (2)").is_err());
@@ -106,6 +110,36 @@ fn a_gap_and_its_confirmation_go_over() {
     let mut client = self::client(&scene.flifo).unwrap();
     client.query("INSERT INTO t VALUES (4)").unwrap();
     assert_eq!(client.query("SELECT id FROM t ORDER BY id").unwrap(), [["3"], ["4"]]);
+}
+
+#[test]
+fn what_a_client_wrote_on_a_writer_that_was_replaced_and_set_up_anew_is_found_at_once_behind_an_upgrade()
+ {
+    let mut scene = Scene::start();
+    scene.wait_for_roles(&["writer", "reader"]);
+    let mut client = client(&scene.flifo).unwrap();
+    scene.leave_gap(&mut client);
+    scene.console().query("CONFIRM WRITER db2").unwrap();
+    client.query("INSERT INTO t VALUES (2)").unwrap();
+    scene.cluster.servers[0].start().unwrap();
+    scene.console().query("DISABLE db1").unwrap();
+    let position = scene.cluster.servers[1].sql("SELECT @@global.gtid_binlog_pos").unwrap();
+    let anew = format!(
+        "SET sql_log_bin = 0; DELETE FROM t; INSERT INTO t VALUES (2); RESET MASTER; \
+         SET GLOBAL gtid_slave_pos = '{}'",
+        position.trim()
+    );
+    scene.cluster.servers[0].sql(&anew).unwrap();
+    scene.cluster.follow(0, 1);
+    scene.console().query("ENABLE db1").unwrap();
+    scene.wait_for_roles(&["reader", "writer"]);
+    assert_eq!(client.query("SELECT id FROM t").unwrap(), [["2"]]);
+    scene.upgrade();
+    scene.wait_for_roles(&["reader", "writer"]);
+    let begun = Instant::now();
+    assert_eq!(client.query("SELECT id FROM t").unwrap(), [["2"]]);
+    // Servers that do not tell where they are would be waited for longer (routing.stay).
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
 }
 
 #[test]
