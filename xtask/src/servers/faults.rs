@@ -263,6 +263,10 @@ impl Scene<'_> {
                 self.come_back(any)
             }
             Fault::Stop => {
+                if self.kind == Group {
+                    // Else it waits long for commits that the group will not answer any more.
+                    self.sql(any, "STOP GROUP_REPLICATION")?;
+                }
                 self.servers.stop(any)?;
                 self.come_back(any)
             }
@@ -317,7 +321,11 @@ impl Scene<'_> {
         if self.kind == Group {
             let next = self.servers.sql(reader, "SELECT @@server_uuid")?;
             let text = format!("SELECT group_replication_set_as_primary('{}')", next.trim());
-            return self.sql(writer, &text);
+            if let Err(problem) = self.sql(writer, &text) {
+                // A member may be on its way out of the group, or into it.
+                eprintln!("  no switchover: {problem:#}");
+            }
+            return Ok(());
         }
         self.sql(writer, "SET GLOBAL read_only = 1")?;
         // Statements that run are let go on by read_only.
@@ -474,11 +482,40 @@ impl Scene<'_> {
                 }
                 _ => self.sleep(50)?,
             }
-            if self.kind == Group && mended.elapsed() > Duration::from_secs(3) {
-                self.rejoin();
+            if mended.elapsed() > Duration::from_secs(3) {
+                self.mend(&roles, writer)?;
                 mended = Instant::now();
             }
         }
+    }
+
+    /// What an operator does where servers do not come back by themselves: what their roles say.
+    fn mend(&mut self, roles: &[String], writer: Option<usize>) -> Result<()> {
+        match (self.kind, writer) {
+            (Group, _) => self.rejoin(),
+            (Replication, Some(writer)) => {
+                let is_asked_for = |at: &usize| roles[*at].contains("set it up anew");
+                let doubted: Vec<_> = (0..3).filter(is_asked_for).collect();
+                if !doubted.is_empty() {
+                    eprintln!("  {doubted:?} are set up anew: {}", roles[doubted[0]]);
+                    self.set_up_anew(&doubted, writer)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Clients are refused for what they wrote on a server that does not have it any more: the log asks for this.
+    pub(super) fn confirm_present(&mut self, writer: usize) -> Result<()> {
+        let name = format!("{}{}", self.name, writer + 1);
+        match self.console.query(&format!("CONFIRM WRITER {name}")) {
+            Ok(_) => eprintln!("  clients do not go on: {name} is confirmed, which is the writer"),
+            Err(problem) => {
+                eprintln!("  clients do not go on, and nothing is to be confirmed: {problem}")
+            }
+        }
+        Ok(())
     }
 
     /// Has members that are not in their group, or were thrown out, join it again; where none is left, it is begun anew

@@ -9,7 +9,7 @@
 mod ledgers;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -26,7 +26,7 @@ use testkit::group::Group;
 use testkit::lan::{self, Lan};
 
 pub(super) use self::ledgers::Ledgers;
-use self::ledgers::Outcome;
+use self::ledgers::{Line, Lines, Outcome};
 use self::table::{Row, Rows};
 use super::faults::{CHECKER, Chance, Console, Fault, Scene, Successions};
 use super::machines::Machines;
@@ -172,7 +172,7 @@ fn strike(
         more: Some((ledgers, &field.successions)),
     };
     scene.wait_for_all()?;
-    ledgers.wait_until_all_work(interrupt)?;
+    ledgers.wait_until_all_work(interrupt, || Ok(()))?;
     drop(ledgers.take());
     let mut chance = Chance::new(extent.seed);
     let mut bag = Vec::new();
@@ -209,9 +209,11 @@ fn strike(
         let what = || format!("fault {struck}, {name}");
         befallen.with_context(what)?;
         let writer = scene.wait_for_all().with_context(what)?;
-        ledgers.wait_until_all_work(interrupt).with_context(what)?;
-        let (met, sure) = (ledgers.take(), ledgers.sure());
-        let judged = ledgers.judge(&met.missed, &scene.servers.lines(writer)?, &sure);
+        let remedy = || scene.confirm_present(writer);
+        ledgers.wait_until_all_work(interrupt, remedy).with_context(what)?;
+        let met = ledgers.take();
+        let (sure, has) = compare(&mut scene, ledgers).with_context(what)?;
+        let judged = ledgers.judge(&met.missed, &has, &sure);
         let row = Row::of(met, judged, is_handed_over);
         let said = format!("{name}{}: {row}", if is_handed_over { ", handed over" } else { "" });
         rows.add(&name, row);
@@ -221,6 +223,22 @@ fn strike(
         }
     }
     Ok(())
+}
+
+/// What clients were told, and what the writer has. A group may change its mind on which one that is: what is missing is
+/// looked for again.
+fn compare(scene: &mut Scene<'_>, ledgers: &Ledgers) -> Result<(HashSet<Line>, Lines)> {
+    let mut looked = 0;
+    loop {
+        let writer = scene.wait_for_all()?;
+        let sure = ledgers.sure();
+        let has = scene.servers.lines(writer)?;
+        looked += 1;
+        if looked == 5 || ledgers.has_all(&sure, &has) {
+            return Ok((sure, has));
+        }
+        scene.interrupt.sleep(Duration::from_secs(2))?;
+    }
 }
 
 /// One client.
@@ -284,6 +302,8 @@ impl<'a> Worker<'a> {
             Err(problem) => {
                 self.ledgers.count(code(&problem));
                 match problem {
+                    // An error at the commit itself: a node that cannot hear the others does not know.
+                    Problem::Refused { code: 1180, .. } => Outcome::Unknown,
                     Problem::Refused { message, .. } if !message.contains("may have been") => {
                         Outcome::Refused
                     }
@@ -344,7 +364,10 @@ impl<'a> Worker<'a> {
 fn code(problem: &Problem) -> String {
     match problem {
         Problem::Refused { code, .. } => code.to_string(),
-        _ => "lost".to_owned(),
+        other => {
+            eprintln!("  a connection is lost: {other}");
+            "lost".to_owned()
+        }
     }
 }
 

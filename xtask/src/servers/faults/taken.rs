@@ -21,7 +21,7 @@ impl Scene<'_> {
     pub(super) fn restore(&mut self, at: usize, writer: usize, chance: &mut Chance) -> Result<()> {
         let older = self.copy_disk(at)?;
         self.sleep(2500)?;
-        self.servers.stop(at)?;
+        self.servers.kill(at)?;
         let data = self.servers.data(at);
         std::fs::remove_dir_all(&data)?;
         std::fs::rename(&older, &data)?;
@@ -187,7 +187,7 @@ impl Scene<'_> {
     }
 
     /// Servers get what another one has, and follow it.
-    fn set_up_anew(&mut self, all: &[usize], from: usize) -> Result<()> {
+    pub(super) fn set_up_anew(&mut self, all: &[usize], from: usize) -> Result<()> {
         for at in all {
             self.order(&format!("DISABLE {}{}", self.name, at + 1))?;
             match self.kind {

@@ -12,6 +12,9 @@ use super::Errors;
 /// A client, and the number of one of its lines.
 pub(super) type Line = (u32, u64);
 
+/// Lines that a server has, each with how often.
+pub(super) type Lines = Vec<(u32, u64, u64)>;
+
 /// Those of all clients.
 pub(in crate::servers) struct Ledgers {
     each: Vec<Mutex<Ledger>>,
@@ -134,6 +137,14 @@ impl Ledgers {
         lock(&self.forgiven).extend(told.difference(&has));
     }
 
+    /// Whether a server has all of these lines but for those that are forgiven, or were pruned meanwhile.
+    pub(super) fn has_all(&self, sure: &HashSet<Line>, has: &[(u32, u64, u64)]) -> bool {
+        let has: HashSet<Line> = has.iter().map(|(client, n, _)| (*client, *n)).collect();
+        let (kept, forgiven) = (self.sure(), lock(&self.forgiven));
+        let mut missing = sure.difference(&has).filter(|line| kept.contains(line));
+        missing.all(|line| forgiven.contains(line))
+    }
+
     pub(super) fn take(&self) -> Met {
         std::mem::take(&mut *lock(&self.met))
     }
@@ -162,9 +173,9 @@ impl Ledgers {
         let is_stale = |line: &&Line| !forgiven.contains(line);
         judged.stale = missed.iter().filter(is_stale).count() as u64;
         for (client, n) in &there {
-            judged.undead += u64::from(self.ledger(*client).refused.contains(n));
+            judged.undead += u64::from(self.ledger(*client).refused.remove(n));
         }
-        // What is lost is counted once.
+        // What is lost, or there all the same, is counted once.
         for line in sure.difference(&there) {
             self.ledger(line.0).sure.remove(&line.1);
         }
@@ -177,13 +188,23 @@ impl Ledgers {
         judged
     }
 
-    /// Waits until each client has written a line from now on, and found it.
-    pub(super) fn wait_until_all_work(&self, interrupt: &Interrupt) -> Result<()> {
-        let begun = Instant::now();
+    /// Waits until each client has written a line from now on, and found it. Where one does not for longer than
+    /// `routing.hold`, an operator does something about it.
+    pub(super) fn wait_until_all_work(
+        &self,
+        interrupt: &Interrupt,
+        remedy: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let (begun, mut remedy) = (Instant::now(), Some(remedy));
         for client in 0..self.each.len() as u32 {
             while self.ledger(client).worked <= begun {
                 let waited = begun.elapsed();
                 ensure!(waited < PATIENCE, "client {client} does not go on");
+                if waited > Duration::from_secs(15)
+                    && let Some(remedy) = remedy.take()
+                {
+                    remedy()?;
+                }
                 interrupt.sleep(Duration::from_millis(20))?;
             }
         }
