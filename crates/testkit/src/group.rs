@@ -17,7 +17,7 @@ pub struct Group {
 const NAME: &str = "6e7bd2a4-1c1f-4b26-9a3d-0f6d0c1a7b11";
 
 impl Group {
-    /// Members of a group that has not been started, with a user who has all rights in this schema; `None` where that is
+    /// Members of a group that has not been started, with a user that has all rights in this schema; `None` where that is
     /// not to be had, which is printed.
     ///
     /// # Panics

@@ -180,7 +180,10 @@ fn strike(
     let steps = extent.faults.unwrap_or(extent.seconds);
     let mut progress = Progress::begin(&format!("faults, seed {}", extent.seed), steps);
     for struck in 0.. {
-        let is_enough = extent.faults.map_or(Instant::now() >= until, |faults| struck >= faults);
+        let is_enough = match extent.faults {
+            Some(faults) => struck >= faults,
+            None => Instant::now() >= until,
+        };
         if is_enough {
             break;
         }
@@ -203,7 +206,7 @@ fn strike(
             });
             let befallen = scene.befall(fault, &mut chance);
             let next = next.map(|next| next.join().expect("it does not panic"));
-            befallen.and(next.transpose().map(drop))
+            befallen.and_then(|()| next.transpose().map(drop))
         });
         let name = fault.name();
         let what = || format!("fault {struck}, {name}");
@@ -214,9 +217,9 @@ fn strike(
         let met = ledgers.take();
         let (sure, has) = compare(&mut scene, ledgers).with_context(what)?;
         let judged = ledgers.judge(&met.missed, &has, &sure);
-        let row = Row::of(met, judged, is_handed_over);
+        let row = Row::of(met, &judged, is_handed_over);
         let said = format!("{name}{}: {row}", if is_handed_over { ", handed over" } else { "" });
-        rows.add(&name, row);
+        rows.add(&name, &row);
         match extent.faults {
             Some(_) => progress.step(&said),
             None => progress.say(&said),

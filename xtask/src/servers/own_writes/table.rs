@@ -35,7 +35,7 @@ impl Row {
     /// What clients have met since the last fault, and what is there of their lines.
     pub(super) fn of(
         met: super::ledgers::Met,
-        judged: super::ledgers::Judged,
+        judged: &super::ledgers::Judged,
         is_handed_over: bool,
     ) -> Self {
         Self {
@@ -87,8 +87,8 @@ impl Display for Row {
 }
 
 impl Rows {
-    pub(super) fn add(&mut self, fault: &str, row: Row) {
-        self.0.entry(fault.to_owned()).or_default().add(&row);
+    pub(super) fn add(&mut self, fault: &str, row: &Row) {
+        self.0.entry(fault.to_owned()).or_default().add(row);
     }
 
     fn sum(&self) -> Row {
