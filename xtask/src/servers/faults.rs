@@ -521,11 +521,16 @@ impl Scene<'_> {
     /// Has members that are not in their group, or were thrown out, join it again; where none is left, it is begun anew
     /// with one that has all that any other has.
     fn rejoin(&self) {
-        let own = "SELECT member_state FROM performance_schema.replication_group_members \
-                   WHERE member_id = @@server_uuid OR member_id = ''";
-        let states: Vec<_> = (0..3).map(|at| self.servers.sql(at, own)).collect();
+        const MEMBERS: &str = "performance_schema.replication_group_members";
+        // One that cannot reach as many as it reaches does not know that it is alone for good.
+        let own = format!(
+            "SELECT IF((SELECT SUM(member_state = 'UNREACHABLE') * 2 >= COUNT(*) FROM {MEMBERS}), 'APART', member_state) \
+             FROM {MEMBERS} WHERE member_id = @@server_uuid OR member_id = ''"
+        );
+        let states: Vec<_> = (0..3).map(|at| self.servers.sql(at, &own)).collect();
         let states: Vec<_> = states.iter().map(|it| it.as_deref().unwrap_or("").trim()).collect();
-        if states.iter().all(|state| matches!(*state, "OFFLINE" | "ERROR")) {
+        if states.iter().all(|state| matches!(*state, "OFFLINE" | "ERROR" | "APART")) {
+            eprintln!("  no group is left: {states:?}");
             let executed: Vec<_> =
                 (0..3).map(|at| self.servers.sql(at, "SELECT @@global.gtid_executed")).collect();
             let has_all = |at: &usize| {
@@ -536,7 +541,8 @@ impl Scene<'_> {
                 })
             };
             if let Some(at) = (0..3).find(has_all) {
-                let _ = self.sql(at, "STOP GROUP_REPLICATION");
+                // Those that are out already say so.
+                (0..3).for_each(|at| drop(self.sql(at, "STOP GROUP_REPLICATION")));
                 if let Ok(group) = self.servers.group() {
                     group.bootstrap(at);
                 }
