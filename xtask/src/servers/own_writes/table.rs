@@ -67,10 +67,20 @@ impl Row {
         }
     }
 
-    fn errors(&self) -> String {
-        let each: Vec<_> =
-            self.errors.iter().map(|(code, count)| format!("{code}: {count}")).collect();
-        each.join(", ")
+    /// The errors, most frequent first, in so many letters.
+    fn errors(&self, room: usize) -> String {
+        let mut each: Vec<_> = self.errors.iter().collect();
+        each.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let mut text = String::new();
+        for (code, count) in each {
+            let next = format!("{}{code}: {count}", if text.is_empty() { "" } else { ", " });
+            if text.len() + next.len() > room {
+                text += " …";
+                break;
+            }
+            text += &next;
+        }
+        text
     }
 }
 
@@ -81,7 +91,7 @@ impl Display for Row {
             formatter,
             "{lines} lines, {lost} lost, {doubled} doubled, {stale} stale, {undead} undead, {named} named, \
              {pause_ms} ms; {}",
-            self.errors()
+            self.errors(usize::MAX)
         )
     }
 }
@@ -124,7 +134,7 @@ impl Rows {
             let numbers = [row.times, row.handed_over, row.lost, row.doubled, row.stale, row.named];
             cells.extend(numbers.map(|number| TableCell::plain(number.to_string())));
             cells.push(TableCell::plain(row.pause_ms.to_string()));
-            cells.push(TableCell::plain(row.errors()));
+            cells.push(TableCell::plain(row.errors(ERRORS_WIDTH)));
             table.row(cells);
         }
         print!("{}", table.render(Colours::Off));
@@ -143,3 +153,6 @@ impl Rows {
         Ok(())
     }
 }
+
+/// The table is no wider than 120 columns.
+const ERRORS_WIDTH: usize = 42;
