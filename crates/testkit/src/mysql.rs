@@ -76,10 +76,10 @@ impl Mysql {
             }
         };
         let folder = folder().expect("a temporary folder");
-        Some(Self::start_of(program, arguments, folder))
+        Some(Self::start_of(program, arguments, entrance, folder))
     }
 
-    fn start_of(program: Program, arguments: &[&str], folder: Folder) -> Self {
+    fn start_of(program: Program, arguments: &[&str], entrance: &[String], folder: Folder) -> Self {
         let arguments = arguments.iter().map(|&it| it.to_owned()).collect();
         let (entrance, port) = (entrance.to_vec(), free_port());
         let mut server = Self { process: None, program, folder, port, arguments, entrance };
@@ -97,7 +97,7 @@ impl Mysql {
             let own = format!("--server-id={number}");
             let of_all = [&REPLICATED[..], &[&own], arguments].concat();
             let folder = Folder::create().expect("a temporary folder");
-            Self::start_of(program.clone(), &of_all, folder)
+            Self::start_of(program.clone(), &of_all, &[], folder)
         });
         let [primary, replica] = &servers;
         let is_old = primary.version() < [8, 4, 0];
