@@ -55,8 +55,11 @@ struct Known {
     inherited: Vec<Position>,
     /// Answers to what was asked before this moment are not compared with where it was last.
     compared_from: Option<Instant>,
-    /// Where it went back to last.
+    /// Where it went back to last, and how far it had come before.
     base: Position,
+    shown: Position,
+    /// What it took was decided on while it was gone: what it has when it comes back is not compared with that.
+    is_decided: bool,
     /// The number of the view of its cluster, as it has said last.
     view: Option<u64>,
     /// When it told a smaller number than before: its cluster was begun anew, and numbers its views from the beginning.
@@ -83,6 +86,8 @@ struct WentBack {
     is_written_to: bool,
     /// What was acknowledged there before.
     past: Vec<Position>,
+    /// These servers are doubted since.
+    doubted: Vec<usize>,
 }
 
 /// So many places of its past are kept of a server that goes back again and again.
@@ -125,6 +130,8 @@ impl Knowledge {
             inherited: Vec::new(),
             compared_from: None,
             base: Position::Unknown,
+            shown: Position::Unknown,
+            is_decided: false,
             view: None,
             begun_anew: None,
             gone: None,
@@ -174,12 +181,14 @@ impl Knowledge {
             last: server.last.clone(),
             view: server.view,
             // Of what is settled nothing is asked any more.
-            had: match server.left().is_some() && !self.is_unsettled(at) {
+            had: match self.is_decided(at) {
                 true => Vec::new(),
                 false => had.cloned().collect(),
             },
             past: is_open.then(|| self.past(at).to_vec()),
             base: server.base.clone(),
+            shown: server.shown.clone(),
+            is_decided: self.is_decided(at),
             doubted,
             ..Remembered::default()
         }
@@ -187,15 +196,18 @@ impl Knowledge {
 
     /// Takes in what another process has known of a server. What this one was told itself counts more.
     pub fn inherit(&mut self, at: usize, known: Remembered, now: Instant) {
-        let Remembered { last, view, had, past, base, doubted, .. } = known;
+        let Remembered { last, view, had, past, base, shown, is_decided, doubted, .. } = known;
         let server = &mut self.servers[at];
         server.inherited = had.into_iter().take(PAST_MAX).collect();
         server.view = server.view.or(view);
         if server.base == Position::Unknown {
-            server.base = base;
+            (server.base, server.shown) = (base, shown);
         }
+        server.is_decided |= is_decided;
         if let Some(past) = past.filter(|_| server.went_back.is_none()) {
-            server.went_back = Some(WentBack { at: now, before: None, is_written_to: true, past });
+            let (is_written_to, doubted) = (true, Vec::new());
+            server.went_back =
+                Some(WentBack { at: now, before: None, is_written_to, past, doubted });
         }
         for taker in doubted.into_iter().filter(|taker| *taker != at) {
             if let Some(is) = server.doubted.get_mut(taker) {
@@ -222,7 +234,8 @@ impl Knowledge {
             true => !back.is_written_to,
             false => self.is_doubted(at, other),
         };
-        let is_there = |past: &Position| base.covers(past) || has_old && has.covers(past);
+        let is_same = |past: &Position| has_old || !past.has_given_again(past, base);
+        let is_there = |past: &Position| base.covers(past) || has.covers(past) && is_same(past);
         back.past.iter().find(|past| !is_there(past))
     }
 
@@ -270,6 +283,7 @@ impl Knowledge {
 
     /// A server was asked at `begun`, and has said this. Some: it went back, and this is where it is.
     pub fn hear(&mut self, at: usize, said: Said<'_>, begun: Instant) -> Option<String> {
+        let is_decided = self.is_decided(at);
         let server = &mut self.servers[at];
         server.tells = *said.position != Position::Unknown;
         server.position = said.position.clone();
@@ -293,7 +307,7 @@ impl Knowledge {
         server.view = said.view;
         (server.gone, server.is_unasked) = (None, false);
         let is_back = said.position.is_back_from(&last);
-        let past = if is_back { self.past_of(at, last, said.takes_writes) } else { Vec::new() };
+        let past = if is_back { self.past_of(at, &last, said.takes_writes) } else { Vec::new() };
         let server = &mut self.servers[at];
         let newest = server.took.newest();
         let is_anew = newest.is_some_and(|(newest, last)| {
@@ -305,8 +319,14 @@ impl Knowledge {
             self.servers.iter_mut().for_each(|other| other.until[at] = None);
         }
         if is_back {
-            self.go_back(at, WentBack { at: begun, before, is_written_to: false, past });
+            let (is_written_to, doubted) = (false, Vec::new());
+            let back = WentBack { at: begun, before, is_written_to, past, doubted };
+            self.go_back(at, last, back);
+            if is_decided {
+                self.forget_past(at);
+            }
         }
+        self.servers[at].is_decided = false;
         let server = &mut self.servers[at];
         let is_other = |had: &Position| !said.position.covers(had);
         if server.tells && is_later && server.inherited.iter().any(is_other) {
@@ -319,7 +339,7 @@ impl Knowledge {
             back.is_written_to |= !said.read_only;
         }
         let told = if is_back { self.went_back(at) } else { None };
-        self.regain(at);
+        self.regain(at, begun);
         let server = &mut self.servers[at];
         if said.takes_writes || !server.took.is_empty() || !server.inherited.is_empty() {
             server.took.note(said.position, begun);
@@ -336,41 +356,51 @@ impl Knowledge {
     }
 
     /// A server has got again what it lacked, if that cannot be what was written there since.
-    fn regain(&mut self, at: usize) {
+    fn regain(&mut self, at: usize, begun: Instant) {
         let server = &mut self.servers[at];
-        let has_all = |back: &WentBack| {
+        let has_all = |back: &mut WentBack| {
             !back.is_written_to && back.past.iter().all(|past| server.position.covers(past))
         };
-        if server.went_back.as_ref().is_some_and(has_all) {
-            server.went_back = None;
+        if let Some(back) = server.went_back.take_if(has_all) {
+            // Where it was meanwhile says nothing of what it had before.
+            let took = std::mem::take(&mut server.took);
+            if !took.is_empty() {
+                server.took.note(&server.position, begun);
+            }
+            // Its numbers mean what they meant.
+            back.doubted.iter().for_each(|other| self.servers[*other].doubted[at] = false);
         }
     }
 
     /// What was acknowledged on a server, as far as that is known. Where it was last counts if that is not known, and if it
     /// is the writer: clients go on with it, and it lacks what it had shown.
-    fn past_of(&self, at: usize, last: Position, takes_writes: bool) -> Vec<Position> {
+    fn past_of(&self, at: usize, last: &Position, takes_writes: bool) -> Vec<Position> {
         let known = self.past(at).iter().chain(self.had(at));
         let mut past: Vec<_> = known.take(PAST_MAX - 1).cloned().collect();
         if takes_writes || past.is_empty() {
-            past.push(last);
+            past.push(last.clone());
         }
         past.dedup();
         past
     }
 
-    fn go_back(&mut self, at: usize, back: WentBack) {
+    fn go_back(&mut self, at: usize, last: Position, mut back: WentBack) {
         let server = &mut self.servers[at];
         server.base = server.position.clone();
+        server.shown = last.plus(std::mem::take(&mut server.shown));
         server.until.fill(None);
         (server.took, server.acknowledged) = (History::default(), Position::Unknown);
         server.inherited.clear();
-        server.went_back = Some(back);
         // Nodes of a cluster that work in it have one history.
         let is_node = server.view.is_some();
-        for other in &mut self.servers {
-            (other.until[at], other.doubted[at]) = (None, !is_node);
+        for (number, other) in self.servers.iter_mut().enumerate() {
+            other.until[at] = None;
+            if !other.doubted[at] && !is_node && number != at {
+                back.doubted.push(number);
+            }
+            other.doubted[at] = !is_node && number != at;
         }
-        self.servers[at].doubted[at] = false;
+        self.servers[at].went_back = Some(back);
         (0..self.servers.len()).for_each(|other| self.clear_doubts(other));
     }
 
@@ -378,8 +408,11 @@ impl Knowledge {
     /// other one gave before.
     fn clear_doubts(&mut self, at: usize) {
         for taker in 0..self.servers.len() {
-            let (own, base) = (&self.servers[at].position, &self.servers[taker].base);
-            if *own != Position::Unknown && (!own.covers(base) || base.covers(own)) {
+            let own = &self.servers[at].position;
+            let Known { base, shown, .. } = &self.servers[taker];
+            let is_clean =
+                !own.covers(base) || base.covers(own) || !own.has_given_again(shown, base);
+            if *own != Position::Unknown && is_clean {
                 self.servers[at].doubted[taker] = false;
             }
         }
@@ -478,6 +511,12 @@ impl Knowledge {
     pub fn is_unsettled(&self, at: usize) -> bool {
         let server = &self.servers[at];
         server.left().is_some_and(|since| server.settled.is_none_or(|settled| settled.at < since))
+    }
+
+    /// Whether a server is gone, or went back, and what it took was settled since.
+    fn is_decided(&self, at: usize) -> bool {
+        let server = &self.servers[at];
+        server.is_decided || server.left().is_some() && !self.is_unsettled(at)
     }
 
     /// Whether all that a server took, up to when it was asked last, is known to be on another one.

@@ -34,6 +34,12 @@ pub struct Remembered {
     pub past: Option<Vec<Position>>,
     /// Where it went back to.
     pub base: Position,
+    /// How far it had come before that.
+    #[serde(default)]
+    pub shown: Position,
+    /// What it took was decided on while it was gone.
+    #[serde(default)]
+    pub is_decided: bool,
     /// It may have numbers of these servers from before they went back.
     pub doubted: Vec<usize>,
 }

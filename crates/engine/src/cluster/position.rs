@@ -127,6 +127,25 @@ impl Position {
     }
 }
 
+impl Position {
+    /// Whether a server that is here has numbers that were given before, and may be given once more, by a server that had
+    /// come to `shown` and went back to `base`. MariaDB goes on behind the last number of a domain, whoever has given it.
+    pub fn has_given_again(&self, shown: &Self, base: &Self) -> bool {
+        match (self, shown, base) {
+            (Self::Gtid(own), Self::Gtid(shown), Self::Gtid(base)) => shown.iter().any(|given| {
+                let is_beyond =
+                    |it: &Gtid| last(base, it.domain).is_none_or(|newest| it.sequence > newest);
+                is_beyond(given) && own.iter().any(|it| it.is_of(given) && is_beyond(it))
+            }),
+            (Self::Executed(own), Self::Executed(shown), Self::Executed(base)) => {
+                own.shares(shown, base)
+            }
+            // Nothing is known.
+            _ => true,
+        }
+    }
+}
+
 impl From<Position> for String {
     /// The whole position, for another process.
     fn from(position: Position) -> Self {
@@ -371,6 +390,10 @@ mod tests {
         ] {
             assert_eq!(gtids(now).is_back_from(&gtids(before)), is_back, "{now} after {before}");
         }
+        let has_again = |own, shown, base| gtids(own).has_given_again(&gtids(shown), &gtids(base));
+        assert!(has_again("0-1-10", "0-1-10", "0-1-8") && !has_again("0-1-8", "0-1-10", "0-1-8"));
+        // It was set up anew from a server that had lost the last ones: its numbers are behind those of that one.
+        assert!(!has_again("0-1-8,0-2-12", "0-1-10", "0-2-9") && has_again("0-1-10", "0-1-10", ""));
         let commit = |cluster, number| Position::Commit { cluster, number };
         assert!(
             commit(1, 6).is_back_from(&commit(1, 7)) && commit(2, 9).is_back_from(&commit(1, 7))

@@ -607,6 +607,64 @@ fn of_a_writer_that_went_back_another_one_takes_over() {
     assert!(matches!(holds, Holds::Until(moment) if moment > found), "{holds:?}");
 }
 
+/// An operator decides, sets the former writer up anew from the present one, and puts it back into service.
+#[test]
+fn what_was_decided_is_not_asked_again_when_the_former_writer_was_set_up_anew() {
+    let mut scene = Scene::usual();
+    scene.cluster.acknowledge(0, Position::from_gtids("0-1-12"));
+    scene.hear(0, role(false, 12)).fail(0).hear(1, role(false, 11));
+    scene.cluster.confirm(1, scene.now).unwrap();
+    let of_next = |read_only, last| Role {
+        position: Position::from_gtids(&format!("0-1-11,0-2-{last}")),
+        ..role(read_only, 0)
+    };
+    scene.hear(1, of_next(false, 12)).hear(2, of_next(true, 12));
+    let is_held = |scene: &Scene| {
+        matches!(scene.cluster.layout(scene.now).places[1].holds[0], Holds::Until(_))
+    };
+    assert_eq!((scene.writer(), is_held(&scene)), (Ok(1), true), "{:?}", scene.roles());
+    let anew = |scene: &mut Scene| {
+        for _ in 0..3 {
+            scene.hear(0, of_next(true, 11)).hear(1, of_next(false, 13));
+            scene.hear(2, of_next(true, 13));
+        }
+        let layout = scene.cluster.layout(scene.now);
+        assert_eq!((&layout.writer, &layout.lacks), (&Ok(1), &None));
+        assert_eq!(layout.places[0].went_back, None);
+        assert!(is_held(scene), "{layout:?}");
+        // The numbers that it may give once more, the others never had.
+        assert_eq!(scene.readers(), [0, 2], "{:?}", scene.roles());
+    };
+    scene.cluster.order(0, HealthOrder::Maintenance, "by an order", scene.now);
+    scene.cluster.order(0, HealthOrder::None, "by an order", scene.now);
+    let mut next = handed_over(&scene);
+    anew(&mut scene);
+    // Another process, which has heard of neither.
+    next.hear(1, of_next(false, 12)).hear(2, of_next(true, 12));
+    for _ in 0..3 {
+        next.hear(0, of_next(true, 12)).hear(1, of_next(false, 13)).hear(2, of_next(true, 13));
+    }
+    let layout = next.cluster.layout(next.now);
+    assert_eq!((layout.writer, layout.lacks), (Ok(1), None));
+    assert_eq!(layout.places[0].went_back, None);
+}
+
+#[test]
+fn a_reader_that_was_restored_and_has_caught_up_is_as_it_was() {
+    let mut scene = Scene::usual();
+    for _ in 0..3 {
+        scene.hear(0, role(false, 100)).hear(1, role(true, 100)).hear(2, role(true, 100));
+    }
+    scene.hear(1, role(true, 60)).hear(1, role(true, 100)).hear(0, role(false, 100));
+    assert_eq!(scene.readers(), [1, 2]);
+    // It is promoted, and the others follow.
+    scene.hear(0, role(true, 100)).hear(1, role(false, 100));
+    for _ in 0..2 {
+        scene.hear(0, role(true, 100)).hear(1, role(false, 100)).hear(2, role(true, 100));
+    }
+    assert_eq!((scene.writer(), scene.readers()), (Ok(1), vec![0, 2]), "{:?}", scene.roles());
+}
+
 #[test]
 fn a_cluster_that_was_begun_anew_with_less_waits_for_an_operator() {
     let mut scene = Scene::of(&[AUTO; 3]);

@@ -653,7 +653,7 @@ impl World {
         self.now += MILLI;
         for other in (0..SERVERS).filter(|other| *other != at) {
             if self.servers[other].is_alive {
-                self.servers[other].is_unasked = false;
+                (self.servers[other].is_unasked, self.checks[other]) = (false, None);
                 self.cluster.hear(other, self.role(other), self.now, self.now);
             }
         }

@@ -103,6 +103,23 @@ impl Executed {
         }
     }
 
+    /// Whether anything is in both that is not in `but`.
+    pub fn shares(&self, other: &Self, but: &Self) -> bool {
+        let is_shared = |own: &Origin, theirs: &Origin, name: &str| {
+            own.intervals.iter().any(|(first, last)| {
+                theirs.intervals.iter().any(|(begin, end)| {
+                    let both = (*first.max(begin), *last.min(end));
+                    let both = Self(vec![Origin { name: name.into(), intervals: vec![both] }]);
+                    first.max(begin) <= last.min(end) && !but.covers(&both)
+                })
+            })
+        };
+        self.0.iter().any(|own| {
+            let mut theirs = other.0.iter().filter(|theirs| theirs.name == own.name);
+            theirs.any(|theirs| is_shared(own, theirs, &own.name))
+        })
+    }
+
     /// Whether all that is in the other one is in this one.
     pub fn covers(&self, other: &Self) -> bool {
         other.0.iter().all(|theirs| {
@@ -182,6 +199,9 @@ mod tests {
         assert!(!set("A:1-3:5-9").covers(&set("A:3-5")), "there is a gap");
         assert!(set("A:5-9:1-3:4").covers(&set("A:1-9")), "there is none");
         assert!(!set("A:1-9").covers(&set("B:1")));
+        assert!(set("A:1-9").shares(&set("B:1,A:7-12"), &set("A:1-8")));
+        assert!(!set("A:1-9").shares(&set("A:7-12"), &set("A:1-9")), "nothing is left");
+        assert!(!set("A:1-9").shares(&set("A:11,B:1-9"), &set("")));
         // A tag is an origin of its own.
         assert!(!set("A:1-9").covers(&set("A:blue:1")));
         assert!(set("A:1-9:blue:1-2").covers(&set("A:blue:1-2,A:9")));
