@@ -69,6 +69,8 @@ fn a_server_that_an_operator_takes_out_is_no_error_and_one_that_is_gone_is() {
     wait_for("the order to be told", || changed(&watched).is_some());
     assert_eq!(changed(&watched).expect("a line")["level"], "INFO");
     watched.console.query("ENABLE db2").expect("an order");
+    let up = "SELECT name FROM servers WHERE name = 'db2' AND state = 'up'";
+    wait_for("it to be up", || watched.console.query(up).is_ok_and(|rows| rows.len() == 1));
     watched.cluster.servers[1].kill().expect("it ends");
     wait_for("its end to be told", || !lines(&watched.flifo, "a server is down").is_empty());
     let line = &lines(&watched.flifo, "a server is down")[0];
