@@ -128,8 +128,9 @@ impl Position {
 }
 
 impl Position {
-    /// Whether a server that is here has numbers that were given before, and may be given once more, by a server that had
-    /// come to `shown` and went back to `base`. MariaDB goes on behind the last number of a domain, of whatever server.
+    /// Whether a server that is here has numbers that were given before, and may be given once more, by a server that
+    /// had come to `shown` and went back to `base`. MariaDB goes on behind the last number of a domain, of whatever
+    /// server.
     pub fn has_given_again(&self, shown: &Self, base: &Self) -> bool {
         match (self, shown, base) {
             (Self::Gtid(own), Self::Gtid(shown), Self::Gtid(base)) => shown.iter().any(|given| {
