@@ -824,9 +824,11 @@ impl Members {
         /// By checks, not by an order.
         const DOWN: &str = "down";
         let seen = self.watched(server);
-        let (server, state) = (&self.servers.get(server).name, seen.state);
+        // By now it may be otherwise again, which is told as well.
+        let (server, state) = (&self.servers.get(server).name, now.name);
         let cluster = self.told_name();
-        let (reason, role) = (seen.reason, seen.role);
+        let is_so = seen.state == state;
+        let (reason, role) = if is_so { (seen.reason, seen.role) } else { Default::default() };
         match now {
             // One that is put back into service is down until it has been checked.
             Condition { is_down: true, .. } if state == DOWN && reason != NOT_CHECKED => {
