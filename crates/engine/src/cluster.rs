@@ -28,7 +28,7 @@ use crate::cluster::position::{Gtid, Lag, Position};
 use crate::time_limits::Bound;
 
 /// Why a server is not used that could be written to beside the writer.
-pub const SECOND_WRITER: &str = "it can be written to, and is not the writer";
+const SECOND_WRITER: &str = "it can be written to, and is not the writer";
 
 /// What a server is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -175,6 +175,7 @@ pub struct ServerPlace {
     pub gap: Option<String>,
     /// It had less than it had before, when that was seen last.
     pub went_back: Option<String>,
+    pub second: Second,
     pub lag: Option<Duration>,
     /// How much of its weight counts: less than 1 while its load grows, as much as its agent says.
     pub share: f64,
@@ -186,6 +187,17 @@ pub struct ServerPlace {
     pub limit: Option<u32>,
     /// The share of time, from 0 to 1, in which its cluster was held up by flow control, between two checks.
     pub paused: Option<f64>,
+}
+
+/// Whether a server can be written to beside the writer, so that nothing keeps them the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Second {
+    #[default]
+    No,
+    /// It has said so. The writer was not asked since, and may be gone.
+    Perhaps,
+    /// The writer was asked since, and can still be written to.
+    Yes,
 }
 
 /// All servers.
@@ -204,6 +216,8 @@ struct Server {
     health: Health,
     /// What it has said since it came up.
     role: Option<Role>,
+    /// When it was asked first whether it can be written to, of the answers since that all said yes.
+    writable_since: Option<Instant>,
     /// Another one has become the writer in its place.
     replaced: bool,
     /// An operator wants it as the writer, whatever it lacks.
@@ -353,6 +367,10 @@ impl Cluster {
         server.replaced &= !role.read_only && role.node == Node::None;
         server.confirmed &= !role.read_only;
         server.is_known = true;
+        server.writable_since = match role.read_only {
+            true => None,
+            false => server.writable_since.or(Some(begun)),
+        };
         match role.node {
             Node::None => {}
             _ => server.flow.see(role.flow, now),
@@ -376,7 +394,8 @@ impl Cluster {
         let server = &mut self.servers[at];
         let changed = server.health.see(sign, others, now);
         if matches!(server.health.state(), State::Down | State::GoingUp) {
-            (server.role, server.flow) = (None, FlowSeen::default());
+            (server.role, server.writable_since) = (None, None);
+            server.flow = FlowSeen::default();
             self.knowledge.lose(at, now);
         }
         changed
@@ -735,6 +754,7 @@ impl Cluster {
             holds: holds.clone(),
             gap: gap.clone(),
             went_back: went_back.clone(),
+            second: self.second(at, writers),
             lag,
             share,
             growth,
@@ -775,10 +795,21 @@ impl Cluster {
             (None, Group::Auto) => Err("its role is not known".to_owned()),
             (None, Group::Readers) => Ok(()),
             (Some(Role { node: Node::NotReady(why), .. }), _) => Err(why.clone()),
-            (Some(Role { node: Node::None, read_only: false, .. }), Group::Auto) => {
-                Err(SECOND_WRITER.to_owned())
-            }
+            _ if server.is_written_beside() => Err(SECOND_WRITER.to_owned()),
             _ => Ok(()),
+        }
+    }
+
+    fn second(&self, at: usize, writers: &[usize]) -> Second {
+        let server = &self.servers[at];
+        let Some(writer) = writers.first().filter(|_| !writers.contains(&at)) else {
+            return Second::No;
+        };
+        let said = server.writable_since.filter(|_| server.is_written_beside());
+        match said.map(|since| self.knowledge.was_asked_behind(*writer, since)) {
+            None => Second::No,
+            Some(false) => Second::Perhaps,
+            Some(true) => Second::Yes,
         }
     }
 
@@ -810,6 +841,7 @@ impl Server {
             member,
             health: Health::new(rules.clone(), now),
             role: None,
+            writable_since: None,
             replaced: false,
             confirmed: false,
             went_back: None,
@@ -821,6 +853,12 @@ impl Server {
     /// Whether it is found by a role that is its own, and not a node's like all others.
     fn is_asynchronous(&self) -> bool {
         self.member.group == Group::Auto && !self.is_node()
+    }
+
+    /// Whether it can be written to, if it is not the writer: nothing keeps what is written there from other servers.
+    fn is_written_beside(&self) -> bool {
+        let writes = matches!(self.role, Some(Role { node: Node::None, read_only: false, .. }));
+        writes && self.health.is_usable() && self.member.group == Group::Auto
     }
 
     /// Whether it is a node of a cluster, as far as it has said.

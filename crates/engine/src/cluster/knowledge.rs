@@ -501,6 +501,11 @@ impl Knowledge {
         asked.zip(since).is_some_and(|(asked, since)| asked > since)
     }
 
+    /// Whether a server has answered what was asked after this moment.
+    pub fn was_asked_behind(&self, at: usize, moment: Instant) -> bool {
+        self.servers[at].asked.is_some_and(|asked| asked > moment)
+    }
+
     /// Whether the cluster of a node was begun anew after another one was gone.
     pub fn was_begun_anew_since(&self, at: usize, gone: usize) -> bool {
         let (anew, since) = (self.servers[at].begun_anew, self.servers[gone].gone);

@@ -126,6 +126,24 @@ fn a_promoted_reader_is_the_writer_once_the_old_one_is_down() {
 }
 
 #[test]
+fn two_can_be_written_to_only_if_both_have_said_so_since() {
+    let mut scene = Scene::usual();
+    let second = |scene: &Scene, at: usize| scene.cluster.layout(scene.now).places[at].second;
+    scene.hear(1, role(false, 11)).hear(1, role(false, 11));
+    assert_eq!(second(&scene, 1), Second::Perhaps, "the writer may be gone");
+    scene.hear(0, role(false, 11));
+    assert_eq!([0, 1, 2].map(|at| second(&scene, at)), [Second::No, Second::Yes, Second::No]);
+    scene.hear(1, role(true, 11)).hear(1, role(false, 12));
+    assert_eq!(second(&scene, 1), Second::Perhaps, "it is another time");
+    scene.fail(0);
+    assert_eq!((scene.writer(), second(&scene, 1)), (Ok(1), Second::No));
+    scene.hear(0, role(false, 12)).hear(0, role(false, 12)).hear(0, role(false, 12));
+    assert_eq!(second(&scene, 0), Second::Perhaps);
+    scene.hear(1, role(false, 13));
+    assert_eq!(second(&scene, 0), Second::Yes, "it was not told that another took its place");
+}
+
+#[test]
 fn an_operator_vouches_for_a_server_that_was_replaced() {
     let mut scene = Scene::usual();
     scene.fail(0).hear(1, role(false, 11)).fail(1);

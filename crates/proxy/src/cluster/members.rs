@@ -20,7 +20,7 @@ use engine::cluster::knowledge::Holds;
 use engine::cluster::memory::ServersMemory;
 use engine::cluster::position::{Gtid, Position};
 use engine::cluster::{
-    self, ClusterBounds, Layout, Member, Role, SECOND_WRITER, ServerPlace, Takes, WriterReads,
+    self, ClusterBounds, Layout, Member, Role, Second, ServerPlace, Takes, WriterReads,
 };
 
 use crate::cluster::facts::{self, Standing};
@@ -488,7 +488,12 @@ impl Members {
             };
             if let Some(why) = results.error.as_ref().filter(|why| before.as_ref() != Some(*why)) {
                 let server = &self.servers.get(server).name;
-                tracing::error!(server, why, "the check of a server has failed");
+                // A server that is down is an error, and is told as one.
+                tracing::warn!(
+                    server,
+                    why,
+                    "the check of a server has failed: after more of them it is down (checks.fall)"
+                );
             }
             match &finding {
                 Finding::Failed(_) => results.failed += 1,
@@ -704,14 +709,10 @@ impl Members {
                 self.post.to_all(|| News::NotWriter(self.own[at]));
             }
             let server = &self.servers.get(self.own[at]).name;
-            let is_second =
-                |layout: &Layout| layout.writer.is_ok() && is_second(&layout.places[at]);
-            if is_second(after) {
-                if !is_second(before) {
-                    tell_second_writer(server);
-                }
-            } else {
-                tell_readers(server, was, is);
+            match is.second {
+                Second::No => tell_readers(server, was, is),
+                Second::Yes if was.second != Second::Yes => tell_second_writer(server),
+                Second::Yes | Second::Perhaps => {}
             }
             if let Some(place) =
                 is.went_back.as_ref().filter(|it| was.went_back.as_ref() != Some(*it))
@@ -762,12 +763,14 @@ impl Members {
             return tracing::info!(cluster, old, "no server of the cluster is named any more");
         }
         match (&after.lost, &before.writer, &after.writer) {
-            (Some(gap), _, Ok(_)) => tracing::warn!(
+            (Some(gap), _, Ok(_)) if before.lost.as_ref() != Some(gap) => tracing::warn!(
                 cluster,
                 old,
                 new,
                 gap,
-                "the writer is another one, and lacks what was acknowledged"
+                "the writer is another one, and lacks what was acknowledged, as CONFIRM WRITER or \
+                 routing.gaps has allowed: copy it from the server that has it, before that one is \
+                 set up anew"
             ),
             (_, Err(_), Ok(_)) => tracing::info!(cluster, old, new, "there is a writer"),
             (_, _, Ok(_)) => tracing::info!(cluster, old, new, "the writer is another one"),
@@ -877,11 +880,6 @@ const IN_MAINTENANCE: Duration = Duration::from_secs(1);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether a server can be written to that is not the writer. As long as there is none, it may become the writer.
-fn is_second(place: &ServerPlace) -> bool {
-    place.role.strip_prefix("not used: ") == Some(SECOND_WRITER)
 }
 
 fn tell_second_writer(server: &str) {

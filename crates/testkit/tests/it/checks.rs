@@ -52,7 +52,7 @@ fn lock_out_and_in(servers: &[PrivateServer], flifo: &Flifo, console: &mut Clien
     assert!(told.contains("1045") || told.contains("Access denied"), "{told}");
     let log = flifo.log();
     let is_told =
-        |line: &str| line.contains("ERROR") && line.contains("the check of a server has failed");
+        |line: &str| line.contains("WARN") && line.contains("the check of a server has failed");
     assert!(log.lines().any(is_told), "{log}");
     change("checker's");
     wait_for("readiness to come back", || is_ready(http));
