@@ -34,6 +34,12 @@ fn tell_late(client: &Client, fault: &Fault) {
     }
 }
 
+/// Logs that it is not known whether a client's statement was executed: its program or an operator has to look.
+pub(crate) fn log_untold(client: &Client, fault: &Fault) {
+    let (user, reason) = (client.user.borrow().to_string(), &fault.message);
+    tracing::warn!(client = client.id, user, reason, "a statement may have been executed");
+}
+
 /// Answers the command that a client has on hold with an error.
 pub(crate) fn refuse_held(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
     client.waiting.set(None);

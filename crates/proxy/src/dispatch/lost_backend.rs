@@ -166,7 +166,9 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
         }
         (None, LossVerdict::Unknown) => {
             freshness::note_untold(worker, client, &command, backend.server);
-            may_have_run(worker, backend, was_open)
+            let fault = may_have_run(worker, backend, was_open);
+            answer::log_untold(client, &fault);
+            fault
         }
     };
     if let Some(noted) = command.noted.take() {

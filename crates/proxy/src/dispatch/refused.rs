@@ -18,7 +18,7 @@ use crate::dispatch::worker::Worker;
 pub(crate) fn see(worker: &Worker, server: ServerId, packet: &[u8]) {
     let Some(members) = worker.shared.cluster.routes_at(server) else { return };
     match error(packet).map(|error| error.code) {
-        Some(NOT_PREPARED | ERROR_DURING_COMMIT) => members.ask_again(server),
+        Some(NOT_PREPARED | ERROR_DURING_COMMIT | HOOK_FAILED) => members.ask_again(server),
         Some(READ_ONLY_OPTION | READ_ONLY_MODE) => members.doubt(server),
         _ => {}
     }
@@ -33,6 +33,9 @@ const NOT_PREPARED: u16 = 1047;
 
 /// A commit has failed: of a node, since its cluster could not be reached.
 const ERROR_DURING_COMMIT: u16 = 1180;
+
+/// A commit was refused by a plug-in: of a member that leaves its MySQL group, among others. Others may have it.
+const HOOK_FAILED: u16 = 3100;
 
 /// An option forbids it, of which `read_only` is one.
 const READ_ONLY_OPTION: u16 = 1290;

@@ -288,5 +288,7 @@ fn a_server_that_dies_and_comes_back_is_used_again() {
     server.start().unwrap();
     assert_eq!(ask("SELECT 3").unwrap(), "3");
     let (status, log) = flifo.stop();
+    let told = log.lines().find(|line| line.contains("a statement may have been executed"));
+    assert!(told.is_some_and(|line| line.contains("WARN")), "{log}");
     assert!(status.success() && !log.contains("panicked"), "{log}");
 }
