@@ -275,7 +275,7 @@ impl Steward {
             server: None,
             searched: None,
             between: SEARCH,
-            swept: Instant::now(),
+            swept: crate::worker::clock::read(),
             pulses: Vec::new(),
             hint: None,
         }
@@ -303,13 +303,13 @@ impl Steward {
         let look = self.observer.look(&self.pulses, server);
         // Workers are placed together: while one does not answer, none is placed.
         let are_all_here = self.pulses.len() == self.threads.workers;
-        let order = are_all_here.then(|| self.placement.see(Instant::now(), &look));
+        let order = are_all_here.then(|| self.placement.see(crate::worker::clock::read(), &look));
         if let Some(order) = order.flatten() {
             let done = self.obey(order);
-            self.placement.done(Instant::now(), done);
+            self.placement.done(crate::worker::clock::read(), done);
         }
-        if self.swept.elapsed() >= SWEEP {
-            self.swept = Instant::now();
+        if crate::worker::clock::since(self.swept) >= SWEEP {
+            self.swept = crate::worker::clock::read();
             if let Err(error) = self.journal.sweep() {
                 tracing::warn!(%error, "new threads of the server are not placed");
             }
@@ -340,10 +340,10 @@ impl Steward {
             self.tell_undone(&undone);
             self.placement.server_is_new();
         }
-        if self.searched.is_some_and(|at| at.elapsed() < self.between) {
+        if self.searched.is_some_and(|at| crate::worker::clock::since(at) < self.between) {
             return;
         }
-        self.searched = Some(Instant::now());
+        self.searched = Some(crate::worker::clock::read());
         self.between = (self.between * 2).min(SEARCH_MAX);
         // Of several, the first one that is on this machine.
         for address in &self.threads.servers {

@@ -73,7 +73,7 @@ impl Records {
 
     /// Writes what was handed over, for as long as that may take.
     pub(crate) fn end(&self) {
-        let until = Instant::now() + PATIENCE;
+        let until = crate::worker::clock::read() + PATIENCE;
         self.slow.end(until);
         self.audit.end(until);
     }

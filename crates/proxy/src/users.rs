@@ -308,12 +308,12 @@ impl User {
                 "clients of this user are passed through: its server asks for a method of logging in that Flifo does not have"
             );
         }
-        *until = Some(Instant::now() + BEYOND);
+        *until = Some(crate::worker::clock::read() + BEYOND);
     }
 
     pub(crate) fn is_beyond_flifo(&self) -> bool {
         let until = self.beyond_flifo.lock().unwrap_or_else(PoisonError::into_inner);
-        until.is_some_and(|until| Instant::now() < until)
+        until.is_some_and(|until| crate::worker::clock::read() < until)
     }
 
     pub(crate) const fn is_configured(&self) -> bool {

@@ -23,6 +23,7 @@ pub mod placing;
 pub mod power;
 pub mod process;
 pub mod programs;
+pub mod random;
 pub mod sandbox;
 pub mod scheduling;
 pub mod secret_memory;

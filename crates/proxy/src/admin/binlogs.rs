@@ -2,8 +2,6 @@
 //!
 //! Names of columns are promises.
 
-use std::time::Instant;
-
 use view::metrics::{Family, Page};
 use view::narrow::{Form, Narrow, cut, plain, shown};
 use view::table::{Column, Table, Value, count, real, text};
@@ -34,7 +32,7 @@ pub(super) const NARROW: &[Narrow] = &[
 ];
 
 pub(super) fn binlogs(outside: &Outside, _: &Surveyed, table: &mut Table) {
-    let (now, cluster) = (Instant::now(), &outside.shared.cluster);
+    let (now, cluster) = (crate::worker::clock::read(), &outside.shared.cluster);
     let lag_max = cluster.plan().cache.binlog_lag_max;
     for members in cluster.clusters().filter(|members| members.is_named()) {
         let followed = &members.followed;
@@ -60,7 +58,7 @@ pub(super) fn binlogs(outside: &Outside, _: &Surveyed, table: &mut Table) {
 
 /// Where it is on.
 pub(super) fn metrics(outside: &Outside, page: &mut Page) {
-    let (now, cluster) = (Instant::now(), &outside.shared.cluster);
+    let (now, cluster) = (crate::worker::clock::read(), &outside.shared.cluster);
     if !cluster.plan().cache.binlog {
         return;
     }

@@ -191,7 +191,7 @@ struct Arrival {
 /// is gone, or was sent away.
 async fn arrive(outside: &Outside, mut talk: Talk, id: u32) -> Option<Arrival> {
     let mut random = [0; Nonce::LEN];
-    getrandom::fill(&mut random).ok()?;
+    sys::random::fill(&mut random).ok()?;
     let nonce = Nonce::from_random(random);
     let tls = outside.shared.tls().clients.clone();
     let greeting = Greeting {

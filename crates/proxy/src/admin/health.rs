@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::config::{Listen, Plan};
 
@@ -47,8 +47,10 @@ pub fn ask(
 }
 
 fn exchange(address: &Listen, question: Question, patience: Duration) -> io::Result<HealthAnswer> {
-    let end = Instant::now() + patience;
-    let left = || end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let end = crate::worker::clock::read() + patience;
+    let left = || {
+        end.saturating_duration_since(crate::worker::clock::read()).max(Duration::from_millis(1))
+    };
     match address {
         Listen::Tcp(address) => {
             let stream = TcpStream::connect_timeout(&reachable(*address), patience)?;

@@ -286,10 +286,10 @@ impl Outside {
             return;
         }
         let mut looked = self.looked.lock().await;
-        if looked.is_some_and(|at: Instant| at.elapsed() < ASK_AGAIN) {
+        if looked.is_some_and(|at: Instant| crate::worker::clock::since(at) < ASK_AGAIN) {
             return;
         }
-        *looked = Some(Instant::now());
+        *looked = Some(crate::worker::clock::read());
         for server in self.shared.cluster.servers.iter() {
             if server.facts.standing() != Standing::Up {
                 continue;

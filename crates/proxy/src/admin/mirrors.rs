@@ -1,6 +1,6 @@
 //! Mirrors as they are seen from outside: what became of copies, and what their replies were to those of clients.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::mirror::book::BookLine;
 use engine::mirror::compare::Difference;
@@ -105,7 +105,7 @@ pub(super) const MIRRORED_NARROW: &[Narrow] = &[
 
 /// By statement, since the figures were reset; those that differ first.
 pub(super) fn mirrored(outside: &Outside, _: &Surveyed, table: &mut Table) {
-    let (rules, now) = (outside.shared.rules(), Instant::now());
+    let (rules, now) = (outside.shared.rules(), crate::worker::clock::read());
     for (ready, _, state) in rules.iter().filter_map(mirror) {
         let told = state.book().told();
         for (digest, line) in told {

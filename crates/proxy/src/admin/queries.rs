@@ -8,7 +8,6 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread;
-use std::time::Instant;
 
 use tokio::sync::oneshot;
 use view::sql::SqlError;
@@ -30,10 +29,10 @@ impl Queries {
         let builder = thread::Builder::new().name(name.to_owned()).stack_size(view::sql::STACK);
         tasks::thread(builder, move || {
             while let Ok(work) = asked.recv() {
-                let begun = Instant::now();
+                let begun = crate::worker::clock::read();
                 // It is logged, and the visitor is told.
                 let _ = catch_unwind(AssertUnwindSafe(work));
-                thread::sleep(begun.elapsed() * rest);
+                thread::sleep(crate::worker::clock::since(begun) * rest);
             }
         })?;
         Ok(Self(sender))

@@ -1,7 +1,7 @@
 //! Rules as they are seen from outside: what each has done, and what a statement is to each.
 
 use std::net::IpAddr;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use engine::intent::Intent;
 use engine::mirror::{Unmirrored, fit};
@@ -45,7 +45,7 @@ pub(super) const NARROW: &[Narrow] = &[
 ];
 
 pub(super) fn rules(outside: &Outside, _: &Surveyed, table: &mut Table) {
-    let (rules, now) = (outside.shared.rules(), Instant::now());
+    let (rules, now) = (outside.shared.rules(), crate::worker::clock::read());
     for ready in rules.iter() {
         let rule = &ready.rule;
         let last = rules.last_hit(ready).map(|at| now.saturating_duration_since(at));
@@ -102,7 +102,7 @@ pub(super) const STRANGERS_NARROW: &[Narrow] = &[
 ];
 
 pub(super) fn strangers(outside: &Outside, _: &Surveyed, table: &mut Table) {
-    let now = Instant::now();
+    let now = crate::worker::clock::read();
     for ready in outside.shared.rules().iter() {
         for (form, stranger) in ready.firewall.strangers() {
             let before = |at| now.saturating_duration_since(at).as_secs_f64().into();
@@ -175,7 +175,11 @@ pub struct ExplainedRule {
 
 /// What a statement would be to the rules of a plan that is not in force.
 pub fn explain_by(plan: &Plan, asked: &RulesAsked) -> Result<Vec<ExplainedStatement>, String> {
-    explained(&Rules::new(&plan.rules, None, Instant::now())?, asked, &KnownLinks::default())
+    explained(
+        &Rules::new(&plan.rules, None, crate::worker::clock::read())?,
+        asked,
+        &KnownLinks::default(),
+    )
 }
 
 fn explained(

@@ -93,7 +93,7 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
             server.name.clone().into(),
             server.address.to_string().into(),
             state.name.into(),
-            state.since.elapsed().as_secs_f64().into(),
+            crate::worker::clock::since(state.since).as_secs_f64().into(),
             state.reason.into(),
             version.into(),
             server.slots.limit().into(),

@@ -51,7 +51,7 @@ impl Outside {
                 )
                 .with("status", status(shared, server))
                 .with("act", 1_u32)
-                .with("lastchg", state.since.elapsed().as_secs())
+                .with("lastchg", crate::worker::clock::since(state.since).as_secs())
                 .with("chkfail", seen.failed)
                 .with("last_chk", seen.error)
                 .with("srv_icur", surveyed.at(server.id).backends_idle)
@@ -66,7 +66,9 @@ impl Outside {
         });
         let changed = all
             .iter()
-            .map(|server| shared.cluster.state_of(server).since.elapsed().as_secs())
+            .map(|server| {
+                crate::worker::clock::since(shared.cluster.state_of(server).since).as_secs()
+            })
             .min();
         let backups = shared.plan().servers.iter().filter(|rule| rule.backup).count();
         let again: u64 = surveyed.reports.iter().flat_map(|report| &report.sent_again).sum();

@@ -55,7 +55,7 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
         "before".into(),
         before.pid.into(),
         before.version.into(),
-        before.since.elapsed().as_secs_f64().into(),
+        crate::worker::clock::since(before.since).as_secs_f64().into(),
         before.left.0.iter().sum::<u64>().into(),
         at_work.into(),
         tls.into(),

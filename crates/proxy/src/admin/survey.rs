@@ -59,13 +59,13 @@ impl Survey {
     pub(crate) async fn ask(&self, shared: &Shared, want: Want) -> Rc<Surveyed> {
         let mut last = self.last.lock().await;
         if let Some((at, had, surveyed)) = &*last
-            && at.elapsed() < FRESH
+            && crate::worker::clock::since(*at) < FRESH
             && *had == want
         {
             return Rc::clone(surveyed);
         }
         let surveyed = Rc::new(ask(shared, want).await);
-        *last = Some((Instant::now(), want, Rc::clone(&surveyed)));
+        *last = Some((crate::worker::clock::read(), want, Rc::clone(&surveyed)));
         surveyed
     }
 

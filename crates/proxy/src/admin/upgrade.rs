@@ -8,7 +8,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::kill::Neighbour;
 use engine::waves::Waves;
@@ -143,9 +143,9 @@ impl Upgrader {
             server.backends.set_elsewhere(limit - limit / 2, |_| {});
         }
         self.depart(&conversation, pid);
-        let begun = Instant::now();
+        let begun = crate::worker::clock::read();
         let mut left = clients;
-        while left > 0 && begun.elapsed() < SOON && self.shared.is_departing() {
+        while left > 0 && crate::worker::clock::since(begun) < SOON && self.shared.is_departing() {
             tokio::time::sleep(LOOK).await;
             left = self.shared.clients.load(Ordering::Relaxed);
         }
@@ -273,7 +273,7 @@ impl Upgrader {
         silence: watch::Receiver<Option<Silence>>,
         pid: u32,
     ) {
-        let (begun, limit) = (Instant::now(), self.shared.plan().limits.upgrade);
+        let (begun, limit) = (crate::worker::clock::read(), self.shared.plan().limits.upgrade);
         let (mut counted, mut waves) = (Totals::default(), None);
         let _ = tell.send(Departure::Digests(self.digests().await));
         loop {
@@ -293,14 +293,14 @@ impl Upgrader {
             let now = stays.totals().chain(held);
             let _ = tell.send(Departure::Count(totals.clone().since(&counted).with(now)));
             counted = totals;
-            if begun.elapsed() >= SOON {
+            if crate::worker::clock::since(begun) >= SOON {
                 self.send_away(&mut waves, stays.bound()).await;
             }
             // What comes from the Flifo before this one goes on to the next.
             if left == 0 && !self.shared.is_arriving() {
                 break;
             }
-            if limit.is_some_and(|limit| begun.elapsed() >= limit) {
+            if limit.is_some_and(|limit| crate::worker::clock::since(begun) >= limit) {
                 tracing::warn!(
                     left,
                     "clients that cannot go to the other Flifo are ended (limits.upgrade)"
@@ -326,7 +326,7 @@ impl Upgrader {
     /// Ends as many of the clients that stay as are due, if they are to go in waves.
     async fn send_away(&self, waves: &mut Option<Waves>, bound: usize) {
         let Some(span) = self.shared.plan().limits.upgrade_waves else { return };
-        let now = Instant::now();
+        let now = crate::worker::clock::read();
         let waves = waves.get_or_insert_with(|| {
             tracing::info!(
                 clients = bound,

@@ -41,7 +41,7 @@ pub(super) struct Answering {
 impl Room {
     pub(super) fn new(places: usize) -> Self {
         Self(Rc::new(Inside {
-            begun: Instant::now(),
+            begun: crate::worker::clock::read(),
             visits: RefCell::new(Visits::new(places)),
             tell: RefCell::default(),
         }))
@@ -49,7 +49,8 @@ impl Room {
 
     /// Takes a place, if need be that of an idle one. `None`: all are in the middle of an answer.
     pub(super) fn enter(&self, origin: VisitOrigin) -> Option<(Visit, Gone)> {
-        let entry = self.0.visits.borrow_mut().enter(origin, self.0.begun.elapsed());
+        let entry =
+            self.0.visits.borrow_mut().enter(origin, crate::worker::clock::since(self.0.begun));
         let id = match entry {
             Entry::Free(id) => id,
             Entry::InPlaceOf { id, gone } => {
@@ -90,6 +91,6 @@ impl Drop for Answering {
         if self.answers.get() > 0 {
             return;
         }
-        visits.borrow_mut().rest(self.id, begun.elapsed());
+        visits.borrow_mut().rest(self.id, crate::worker::clock::since(*begun));
     }
 }

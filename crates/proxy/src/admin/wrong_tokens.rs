@@ -22,7 +22,7 @@ pub(super) struct WrongTokens {
 impl WrongTokens {
     /// One more has come from there: logs it, and waits.
     pub(super) async fn delay(&self, origin: VisitOrigin) {
-        if let Some(count) = self.see(Instant::now()) {
+        if let Some(count) = self.see(crate::worker::clock::read()) {
             tracing::warn!(from = ?origin, count, "wrong tokens at the HTTP port (http.token)");
         }
         tokio::time::sleep(DELAY).await;

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions};
 use wire::auth::Secret;
@@ -118,13 +118,13 @@ impl Task {
                     continue;
                 }
             };
-            let begun = Instant::now();
+            let begun = crate::worker::clock::read();
             let why = connection::follow(&cluster, self.id, &subject, &self.told).await;
             // Nothing is served from here on. What is there ends again when following begins, and definitions, which may
             // change meanwhile, are read then: once.
             members.followed.lost(&why.to_string(), why.is_failure());
             members.generations.everything();
-            let is_new = begun.elapsed() > PAUSES[PAUSES.len() - 1];
+            let is_new = crate::worker::clock::since(begun) > PAUSES[PAUSES.len() - 1];
             failures = if is_new || !why.is_failure() { 0 } else { failures + 1 };
             drop(cluster);
             if why.is_failure() {

@@ -78,7 +78,7 @@ const JITTER: f64 = 0.05;
 /// Runs a worker's checks for as long as it lives.
 pub(crate) async fn run(checks: Rc<Checks>) {
     loop {
-        let deed = checks.scheduler.borrow_mut().next(Instant::now(), draw);
+        let deed = checks.scheduler.borrow_mut().next(crate::worker::clock::read(), draw);
         match deed {
             Some(Deed::Run(subject, due)) => {
                 crate::worker::tasks::vital(check(Rc::clone(&checks), subject, due));
@@ -88,8 +88,9 @@ pub(crate) async fn run(checks: Rc<Checks>) {
             }
             None => {
                 let due = checks.scheduler.borrow().due();
-                let sleep =
-                    due.map_or(FOR_EVER, |due| due.saturating_duration_since(Instant::now()));
+                let sleep = due.map_or(FOR_EVER, |due| {
+                    due.saturating_duration_since(crate::worker::clock::read())
+                });
                 tokio::select! {
                     () = checks.changed.notified() => {}
                     () = tokio::time::sleep(sleep) => {}
@@ -109,7 +110,7 @@ const UNASKED: Duration = Duration::from_secs(1);
 const FOR_EVER: Duration = Duration::from_hours(1);
 
 fn draw(below: usize) -> usize {
-    getrandom::u32().unwrap_or(0) as usize % below
+    sys::random::number() as usize % below
 }
 
 impl Checks {
@@ -128,7 +129,7 @@ impl Checks {
         let servers = servers.iter().map(|id| self.cluster.server(*id));
         let subjects: Vec<_> =
             servers.flat_map(|server| subjects(server).map(move |id| (server, id))).collect();
-        let (now, plan) = (Instant::now(), self.cluster.plan());
+        let (now, plan) = (crate::worker::clock::read(), self.cluster.plan());
         for (place, (server, id)) in subjects.iter().enumerate() {
             let inter = checks_of(&plan, server).rules.inter;
             // The first checks come early: until then it is not known which server is for what.
@@ -147,14 +148,14 @@ impl Checks {
 
     /// A check comes from another worker.
     pub(crate) fn arrive(&self, moving: Moving) {
-        self.scheduler.borrow_mut().arrive(moving, Instant::now());
+        self.scheduler.borrow_mut().arrive(moving, crate::worker::clock::read());
         self.changed.notify_one();
     }
 
     /// A check is wanted before it is due.
     pub(crate) fn hasten(&self, server: ServerId) {
         let id = subject(server, Asked::Server);
-        self.scheduler.borrow_mut().hasten(id, Instant::now());
+        self.scheduler.borrow_mut().hasten(id, crate::worker::clock::read());
         self.changed.notify_one();
     }
 }
@@ -174,7 +175,7 @@ async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
     let (id, asked) = checked(subject.id);
     let members = checks.cluster.of(id);
     let server = checks.cluster.server(id);
-    let begun = Instant::now();
+    let begun = crate::worker::clock::read();
     let (mut habit, timeout) = (Habit::Answers, checks_of(&checks.cluster.plan(), server).timeout);
     let interval = match asked {
         _ if !is_asked(&checks.cluster, server) => {
@@ -205,8 +206,8 @@ async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
         }
         Asked::Server => FIRST * 4,
     };
-    let chance = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);
-    let now = Instant::now();
+    let chance = f64::from(sys::random::number()) / f64::from(u32::MAX);
+    let now = crate::worker::clock::read();
     // A check that took longer than its interval is followed by the next at once.
     let next = match now.saturating_duration_since(begun) > interval {
         true => now,
@@ -219,7 +220,7 @@ async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
 /// What is to be expected of the next check: one that failed late, as it does whose packets are dropped, had a socket
 /// for long and no answer.
 fn habit_of(is_well: bool, begun: Instant, timeout: Duration) -> Habit {
-    match is_well || begun.elapsed() < timeout / LATE {
+    match is_well || crate::worker::clock::since(begun) < timeout / LATE {
         true => Habit::Answers,
         false => Habit::Silent,
     }

@@ -275,7 +275,7 @@ impl ServerFacts {
 
     pub(crate) fn stand(&self, standing: Standing) {
         self.standing.store(standing as u8, Ordering::Relaxed);
-        lock(&self.evidence).since = Some(Instant::now());
+        lock(&self.evidence).since = Some(crate::worker::clock::read());
     }
 
     /// Flifo has connected to the server, or could not.
@@ -288,7 +288,7 @@ impl ServerFacts {
             evidence.passed += 1;
         }
         if evidence.last.is_none() || error.is_some() != evidence.error.is_some() {
-            evidence.since = Some(Instant::now());
+            evidence.since = Some(crate::worker::clock::read());
         }
         evidence.error = error;
         evidence.last = Some(SystemTime::now());
@@ -300,7 +300,7 @@ impl ServerFacts {
 
     pub(crate) fn state(&self) -> ServerState {
         let evidence = self.evidence();
-        let since = evidence.since.unwrap_or_else(Instant::now);
+        let since = evidence.since.unwrap_or_else(crate::worker::clock::read);
         match (self.standing(), evidence.result()) {
             (Standing::Up, None) => ServerState { name: "unknown", since, reason: None },
             (Standing::Up, Some("failed")) => {

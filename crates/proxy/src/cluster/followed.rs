@@ -42,7 +42,7 @@ pub(crate) struct FollowedCounts {
 
 impl Followed {
     pub(crate) fn new(name: &str) -> Self {
-        let now = Instant::now();
+        let now = crate::worker::clock::read();
         let state = FollowedState { reason: OFF.to_owned(), ..FollowedState::default() };
         Self {
             name: name.to_owned(),
@@ -70,7 +70,7 @@ impl Followed {
             return true;
         }
         // An iteration of a worker's loop may be long, so its clock is not enough.
-        let now = Instant::now();
+        let now = crate::worker::clock::read();
         let is_current =
             |age| age <= options.binlog_lag_max && age <= now.saturating_duration_since(came);
         self.age(now).is_some_and(is_current)

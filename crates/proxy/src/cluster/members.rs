@@ -208,7 +208,7 @@ impl Members {
         seats: Arc<Seats>,
         (servers, post): (Arc<Servers>, Arc<Post>),
     ) -> Self {
-        let now = Instant::now();
+        let now = crate::worker::clock::read();
         let (rules, bounds) = (&options.checks.rules, bounds(options.routing));
         let members = cluster::Cluster::new(&[], rules, bounds, now);
         let layout = members.layout(now);
@@ -246,7 +246,7 @@ impl Members {
         let mut decided = lock(&self.state);
         decided.results.push(Results::default());
         decided.heard.push(Results::default());
-        let now = Instant::now();
+        let now = crate::worker::clock::read();
         decided.members.add(member(rule), &options.checks.rules, now);
         decided.layout = decided.members.layout(now);
     }
@@ -256,14 +256,16 @@ impl Members {
         self.generations.everything();
         self.rules.set(options.routing);
         let (rules, bounds) = (&options.checks.rules, bounds(options.routing));
-        self.change(|decided| decided.members.reconfigure(rules, bounds, Instant::now()));
+        self.change(|decided| {
+            decided.members.reconfigure(rules, bounds, crate::worker::clock::read())
+        });
     }
 
     /// Goes by what is said of a server now.
     pub(crate) fn regroup(&self, server: ServerId, rule: &ServerRule) {
         self.generations.everything();
         self.seat(server).weight.store(rule.weight, Relaxed);
-        let (at, now) = (self.at(server), Instant::now());
+        let (at, now) = (self.at(server), crate::worker::clock::read());
         self.change(|decided| decided.members.regroup(at, member(rule), now));
     }
 
@@ -271,14 +273,15 @@ impl Members {
     pub(crate) fn retire(&self, server: ServerId) {
         self.generations.everything();
         let (at, why) = (self.at(server), "the configuration does not name it any more");
-        self.change(|decided| decided.members.retire(at, why, Instant::now()));
+        self.change(|decided| decided.members.retire(at, why, crate::worker::clock::read()));
     }
 
     /// A server is named again.
     pub(crate) fn revive(&self, server: ServerId, rule: &ServerRule, options: Governing<'_>) {
         self.generations.everything();
         self.seat(server).weight.store(rule.weight, Relaxed);
-        let (at, rules, now) = (self.at(server), &options.checks.rules, Instant::now());
+        let (at, rules, now) =
+            (self.at(server), &options.checks.rules, crate::worker::clock::read());
         self.change(|decided| decided.members.revive(at, member(rule), rules, now));
     }
 
@@ -316,7 +319,7 @@ impl Members {
     /// What clients that count as one have written and read.
     pub(crate) fn past_of(&self, whose: Whose) -> Arc<CommonPast> {
         let writer = self.writer().map(|writer| writer.0);
-        self.pasts.of(whose, Instant::now(), writer)
+        self.pasts.of(whose, crate::worker::clock::read(), writer)
     }
 
     /// For so long a client that has written stays with the writer, where servers do not tell how far they have come.
@@ -475,7 +478,7 @@ impl Members {
     /// A check has ended. Answers with when the next one is due.
     pub(crate) fn take(&self, checked: Checked) -> Duration {
         let Checked { server, finding, begun } = checked;
-        let (at, now) = (self.at(server), Instant::now());
+        let (at, now) = (self.at(server), crate::worker::clock::read());
         self.seat(server).marks.set(Mark::Doubted, false);
         self.change(|decided| {
             let results = &mut decided.results[at];
@@ -525,7 +528,7 @@ impl Members {
                 Some(_) => heard.failed += 1,
             }
             if let Ok(report) = said {
-                decided.members.hear_agent(at, &report, Instant::now());
+                decided.members.hear_agent(at, &report, crate::worker::clock::read());
             }
         });
     }
@@ -535,14 +538,14 @@ impl Members {
         // Others may tell the same before it is published.
         if self.seat(server).marks.set(Mark::OnTrial, false) {
             let at = self.at(server);
-            self.change(|decided| decided.members.tried(at, Instant::now()));
+            self.change(|decided| decided.members.tried(at, crate::worker::clock::read()));
             self.post.to_all(|| News::Rerouted);
         }
     }
 
     /// Traffic has failed in a way that speaks against the server: it is checked at once.
     pub(crate) fn suspect(&self, server: ServerId, why: &str) {
-        let (at, now) = (self.at(server), Instant::now());
+        let (at, now) = (self.at(server), crate::worker::clock::read());
         let mut wants = false;
         self.change(|decided| {
             decided.members.see(at, Sign::TrafficFailed(why.to_owned()), now);
@@ -606,7 +609,7 @@ impl Members {
     pub(crate) fn confirm(&self, server: ServerId) -> Result<(), String> {
         let (at, mut done) = (self.at(server), Ok(()));
         self.change(|decided| {
-            done = decided.members.confirm(at, Instant::now());
+            done = decided.members.confirm(at, crate::worker::clock::read());
         });
         done
     }
@@ -620,7 +623,9 @@ impl Members {
 
     /// Goes on from what another process has known, of servers that are at these places here.
     pub(crate) fn remember(&self, memory: ServersMemory, places: &[Option<usize>]) {
-        self.change(|decided| decided.members.remember(memory, places, Instant::now()));
+        self.change(|decided| {
+            decided.members.remember(memory, places, crate::worker::clock::read())
+        });
     }
 
     /// An administrator orders something on the console.
@@ -632,7 +637,12 @@ impl Members {
         };
         let at = self.at(server);
         self.change(|decided| {
-            decided.members.order(at, order, "by an order on the console", Instant::now());
+            decided.members.order(
+                at,
+                order,
+                "by an order on the console",
+                crate::worker::clock::read(),
+            );
         });
         self.post.to_all(|| News::CheckNow(server));
     }
@@ -650,7 +660,7 @@ impl Members {
             }
         }
         change(&mut decided);
-        decided.layout = decided.members.layout(Instant::now());
+        decided.layout = decided.members.layout(crate::worker::clock::read());
         let after = Situation::of(&decided);
         let is_routed = self.seats.are_routed();
         if is_routed {

@@ -110,7 +110,9 @@ impl Place {
     /// Asks again if that has not been done for so long. The caller does not wait for the answer.
     pub(crate) fn look(&self, every: Duration) {
         let Some(name) = &self.name else { return };
-        let is_due = lock(&name.known).asked.is_some_and(|asked| asked.elapsed() >= every);
+        let is_due = lock(&name.known)
+            .asked
+            .is_some_and(|asked| crate::worker::clock::since(asked) >= every);
         if is_due {
             name.ask();
         }
@@ -179,7 +181,7 @@ impl Name {
     /// Says whether an answer is on its way.
     fn ask_unless_just_asked(self: &Arc<Self>) -> bool {
         let known = lock(&self.known);
-        let is_fresh = known.asked.is_some_and(|asked| asked.elapsed() < AGAIN);
+        let is_fresh = known.asked.is_some_and(|asked| crate::worker::clock::since(asked) < AGAIN);
         if known.is_asking || is_fresh {
             return known.is_asking;
         }
@@ -193,7 +195,7 @@ impl Name {
         if std::mem::replace(&mut known.is_asking, true) {
             return;
         }
-        known.asked = Some(Instant::now());
+        known.asked = Some(crate::worker::clock::read());
         drop(known);
         let name = Arc::clone(self);
         let asks = move || {

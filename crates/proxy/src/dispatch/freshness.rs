@@ -212,7 +212,7 @@ fn note_write(
 ) {
     if command.facts.may_write() && mode_in(members, client) == Mode::Split {
         // Not the loop's time, which may be from before the write.
-        let (now, tells) = (Instant::now(), tells());
+        let (now, tells) = (crate::worker::clock::read(), tells());
         change_past(members, client, |past| past.writes.note(server.0, now, tells));
     }
 }
@@ -221,7 +221,8 @@ fn note_write(
 #[expect(clippy::disallowed_methods, reason = "the time of the loop may be from before the read")]
 fn note_read(members: &Members, client: &Client, server: ServerId) {
     if matters(members, client) {
-        let place = Place { members, server, now: Instant::now(), stay: members.stay() };
+        let place =
+            Place { members, server, now: crate::worker::clock::read(), stay: members.stay() };
         change_past(members, client, |past| past.read(&place));
     }
 }
@@ -232,7 +233,9 @@ pub(crate) fn note_number(worker: &Worker, client: &Client, server: ServerId, gt
     let Some(members) = worker.shared.cluster.routes_at(server) else { return };
     members.acknowledge(server, gtid);
     if mode_in(members, client) == Mode::Split {
-        change_past(members, client, |past| past.writes.tell(server.0, gtid, Instant::now));
+        change_past(members, client, |past| {
+            past.writes.tell(server.0, gtid, crate::worker::clock::read)
+        });
     }
 }
 

@@ -111,7 +111,7 @@ impl Former {
     pub(crate) fn begin(&self, pid: u32, version: &str) {
         // Called once, on a thread of its own.
         #[expect(clippy::disallowed_methods)]
-        let (since, version) = (Instant::now(), version.to_owned());
+        let (since, version) = (crate::worker::clock::read(), version.to_owned());
         *self.lock() =
             Some(FormerFlifo { pid, version, since, left: Left::default(), held: BTreeMap::new() });
     }

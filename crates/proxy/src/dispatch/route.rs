@@ -7,7 +7,7 @@
 //! writes is sent nowhere where they are not known to be; no statement is held back longer than `routing.hold`.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::account::name::UserName;
 use engine::intent::Trait;
@@ -125,7 +125,7 @@ pub(crate) async fn home(worker: &Worker, cluster: ClusterId, mode: Mode) -> Ser
         return worker.shared.cluster.first().id;
     };
     let first = || first_of(worker, members);
-    let deadline = Instant::now() + members.hold();
+    let deadline = crate::worker::clock::read() + members.hold();
     loop {
         let ids = || members.servers().map(|server| server.id);
         let least = |id: &ServerId| worker.shared.cluster.server(*id).slots.held();
@@ -134,7 +134,7 @@ pub(crate) async fn home(worker: &Worker, cluster: ClusterId, mode: Mode) -> Ser
         if let Some(server) = readers.min_by_key(least).or_else(writers) {
             return server;
         }
-        if Instant::now() >= deadline {
+        if crate::worker::clock::read() >= deadline {
             // What it meets there it is told.
             return first();
         }

@@ -243,7 +243,7 @@ impl Asked {
         let Some((text, _)) = self.threads else { return Ok(()) };
         let rows = self.rows(worker, text).await?;
         let (which, holders) = threads(&rows);
-        let share = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);
+        let share = f64::from(sys::random::number()) / f64::from(u32::MAX);
         let pause = PERIOD_OF_THREADS + PERIOD_VARIES.mul_f64(share);
         self.threads = Some((text, Some(crate::worker::clock::now() + pause)));
         (self.which, self.holders) = (Waits::Of(which), holders);

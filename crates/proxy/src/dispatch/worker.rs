@@ -318,7 +318,7 @@ impl Shared {
         if workers == 1 {
             return 0;
         }
-        let draw = getrandom::u32().unwrap_or(0) as usize;
+        let draw = sys::random::number() as usize;
         let one = draw % workers;
         let two = (one + 1 + (draw >> 16) % (workers - 1)) % workers;
         let load = |worker: usize| self.loads[worker].load(Ordering::Relaxed);
@@ -455,7 +455,7 @@ fn ready_rules(plan: &Plan, earlier: Option<&Rules>) -> Rules {
 /// ever the same. What a server's replicas know of a session's temporary tables goes by its number.
 fn first_turn(workers: usize) -> u32 {
     let mut random = [0; 4];
-    let known = getrandom::fill(&mut random);
+    let known = sys::random::fill(&mut random);
     known.map_or(0, |()| u32::from_le_bytes(random) % (FIRST_CLIENT_ID / workers as u32))
 }
 

@@ -75,7 +75,7 @@ pub(crate) async fn is_renewed(worker: &Worker, user: &User) -> bool {
 pub(crate) async fn look_again(worker: &Worker) {
     if is_configured(worker) {
         let rest = worker.shared.accounts.lock().took * RESTS;
-        read_since(worker, Instant::now(), rest.clamp(LEAST_REST, SOON)).await;
+        read_since(worker, crate::worker::clock::read(), rest.clamp(LEAST_REST, SOON)).await;
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) async fn judge(
         table.judge(name, client, own).map(Option::<&Row>::cloned).transpose()
     };
     // An account may have been made, or changed, just now.
-    let came = Instant::now();
+    let came = crate::worker::clock::read();
     match judge() {
         Some(Ok(row)) if fits(&row) => Some(Ok(row)),
         Some(_) if !read_since(worker, came, SOON).await => None,
@@ -201,7 +201,7 @@ fn is_configured(worker: &Worker) -> bool {
 fn is_older(worker: &Worker, age: Duration) -> bool {
     let state = worker.shared.accounts.lock();
     let is_over = state.era != worker.shared.rights.eras.now();
-    is_over || state.tried_at.is_none_or(|at| at.elapsed() >= age)
+    is_over || state.tried_at.is_none_or(|at| crate::worker::clock::since(at) >= age)
 }
 
 /// Reads the table, unless it is younger than this.
@@ -234,7 +234,7 @@ async fn read_since(worker: &Worker, moment: Instant, rest: Duration) -> bool {
 /// Reads the table. The caller holds [`crate::users::accounts::Accounts::reading`].
 async fn read_now(worker: &Worker) {
     let accounts = &worker.shared.accounts;
-    let begun = Instant::now();
+    let begun = crate::worker::clock::read();
     let era = worker.shared.rights.eras.now();
     let reader = worker.plan().server.accounts_user.clone();
     let sorted = sorted(worker).await;
@@ -243,7 +243,8 @@ async fn read_now(worker: &Worker) {
         // Meanwhile it is another user's to read.
         return;
     }
-    (state.tried_at, state.era, state.took) = (Some(begun), era, begun.elapsed());
+    (state.tried_at, state.era, state.took) =
+        (Some(begun), era, crate::worker::clock::since(begun));
     let is_of_another = std::mem::take(&mut state.is_of_another);
     match sorted {
         Ok(Sorted { table, usable, unusable }) => {

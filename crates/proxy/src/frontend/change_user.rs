@@ -10,7 +10,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backend::{Stream, Talk};
 use engine::account::name::{Brand, UserName};
@@ -155,10 +155,10 @@ async fn begin_as_before(worker: &Rc<Worker>, client: &Rc<Client>) {
     refused.set(refused.get().saturating_add(1));
     if let Some(backend) = client.backend.take() {
         leaving::clean(worker, client, &backend);
-        let deadline = Instant::now() + LEAVES;
+        let deadline = crate::worker::clock::read() + LEAVES;
         while !backend.is_closing()
             && !backend.in_flight.borrow().is_empty()
-            && Instant::now() < deadline
+            && crate::worker::clock::read() < deadline
         {
             tokio::time::sleep(LOOK).await;
         }

@@ -6,8 +6,6 @@
 //! time, and those that waited take its answer; what the server refuses is told in its own words; a server that does
 //! not answer keeps no client out, since without a backend none gets further.
 
-use std::time::Instant;
-
 use backend::login::Credential;
 use engine::account::name::UserName;
 use engine::account::terms::Terms;
@@ -35,7 +33,7 @@ pub(crate) async fn confirm(
     if !is_asked() {
         return Ok(());
     }
-    let (era, begun) = (worker.shared.rights.eras.now(), Instant::now());
+    let (era, begun) = (worker.shared.rights.eras.now(), crate::worker::clock::read());
     match ask(worker, name, user).await {
         Ok(()) => {
             user.rights.confirmed.confirm(era, begun);
@@ -69,7 +67,7 @@ pub(crate) fn see_refusal(worker: &Worker, name: &UserName, user: &User, error: 
 fn is_confirmed(worker: &Worker, name: &UserName, user: &User) -> bool {
     let rights = &worker.shared.rights;
     let (era, at) = user.rights.confirmed.last(rights);
-    let now = Instant::now();
+    let now = crate::worker::clock::read();
     !rights.eras.is_over(era, &user.rights.changed) && {
         let server = worker.shared.cluster.server(route::asked_of(worker, name));
         let bound = worker.plan().server.rights_bound;

@@ -242,7 +242,7 @@ fn host(peer: Option<SocketAddr>) -> String {
 /// A nonce that cannot be foreseen.
 pub(crate) fn random_nonce() -> Result<Nonce, Fault> {
     let mut random = [0; Nonce::LEN];
-    getrandom::fill(&mut random).map_err(|error| {
+    sys::random::fill(&mut random).map_err(|error| {
         Fault::new(Kind::BadHandshake, format!("Flifo got no random numbers: {error}"))
     })?;
     Ok(Nonce::from_random(random))

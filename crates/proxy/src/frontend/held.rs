@@ -50,7 +50,7 @@ const SELDOM: Duration = Duration::from_mins(5);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Hours are counted from here.
-static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+static START: LazyLock<Instant> = LazyLock::new(crate::worker::clock::read);
 
 impl Own {
     /// By a connection to the server.
@@ -280,7 +280,7 @@ async fn know(
 ) -> Result<Known, Fault> {
     let standing = &user.standing.of(cluster);
     let known = || lock(&standing.known).clone();
-    let is_due = |it: &Known| it.until <= Instant::now();
+    let is_due = |it: &Known| it.until <= crate::worker::clock::read();
     let old = known();
     if let Some(fresh) = old.clone().filter(|it| !is_due(it)) {
         return Ok(fresh);
@@ -317,7 +317,7 @@ async fn know(
         }
         // It may be busy, or be gone for a while; what it has said holds until it says something else.
         (Err(error), Some(old)) if !is_of_account(&error) => {
-            let until = Instant::now() + SOON;
+            let until = crate::worker::clock::read() + SOON;
             *lock(&standing.known) = Some(Known { until, ..old.clone() });
             Ok(old)
         }
@@ -373,7 +373,7 @@ async fn ask(
     }
     let is_bounded = bound(|terms| terms.per_hour.is_some());
     let period = worker.plan().server.accounts_period;
-    let until = Instant::now() + if is_bounded { period.max(SELDOM) } else { period };
+    let until = crate::worker::clock::read() + if is_bounded { period.max(SELDOM) } else { period };
     Ok(Known { until, account, rules, own })
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backend::login::{Credential, LoggedIn};
 use engine::account::name::UserName;
@@ -244,7 +244,7 @@ async fn read_if_due(
     sight: &Sight,
     period: Duration,
 ) {
-    let (now, since) = (Instant::now(), worker.shared.alterations.now());
+    let (now, since) = (crate::worker::clock::read(), worker.shared.alterations.now());
     if !sight.begins(now, since) {
         return;
     }
@@ -264,11 +264,11 @@ async fn read_if_due(
     }
     std::mem::forget(begun);
     let (took, period) = match read.is_ok() {
-        true => (now.elapsed(), period),
+        true => (crate::worker::clock::since(now), period),
         // That took the time of a server that is away, which has no work of it. Until it is read, nothing is known.
         false => (Duration::ZERO, AGAIN),
     };
-    let reading = Reading { at: Instant::now(), took, since, period };
+    let reading = Reading { at: crate::worker::clock::read(), took, since, period };
     let (knew, knows) = sight.learn(reading, read, name);
     worker.shared.hidden.count(knew, knows);
     if worker.shared.rules().cache() {

@@ -13,7 +13,6 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
 use backend::Address;
 use backend::login::{Credential, LoginError};
@@ -145,8 +144,8 @@ async fn confirm(worker: &Worker, name: &UserName, user: &Arc<User>, when: When)
     let Some(Credential::Password(password)) = user.credential() else { return Word::Wrong };
     let belief = trust.belief();
     let is_early = match when {
-        When::Due => belief.until.is_some_and(|until| Instant::now() < until),
-        When::Soon => belief.asked.is_some_and(|asked| asked.elapsed() < SOON),
+        When::Due => belief.until.is_some_and(|until| crate::worker::clock::read() < until),
+        When::Soon => belief.asked.is_some_and(|asked| crate::worker::clock::since(asked) < SOON),
         When::Now => false,
     };
     if is_early {

@@ -97,7 +97,7 @@ fn wrong(plugin: &[u8]) -> Result<Vec<u8>, NoBackend> {
         _ => 32,
     };
     let mut proof = vec![0; len];
-    getrandom::fill(&mut proof)
+    sys::random::fill(&mut proof)
         .map_err(|error| NoBackend::Unreachable(std::io::Error::other(error)))?;
     // Some want a text, up to a zero byte.
     proof.iter_mut().for_each(|byte| *byte |= 1);

@@ -8,7 +8,7 @@
 //! own cluster.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time::timeout;
 use wire::command::Opcode;
@@ -52,7 +52,7 @@ pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, cluster: Clust
 /// A cluster that does not answer is waited for as it is with any statement.
 async fn ask(worker: &Worker, client: &Client, cluster: ClusterId) -> Result<(), Fault> {
     let members = worker.shared.cluster.get(cluster);
-    let deadline = Instant::now() + members.hold();
+    let deadline = crate::worker::clock::read() + members.hold();
     let limit = worker.plan().limits.login;
     loop {
         let fault = match timeout(limit, judge(worker, client, cluster)).await {
@@ -67,7 +67,7 @@ async fn ask(worker: &Worker, client: &Client, cluster: ClusterId) -> Result<(),
                 Fault::new(Kind::ServerUnreachable, message)
             }
         };
-        if fault.kind != Kind::ServerUnreachable || Instant::now() >= deadline {
+        if fault.kind != Kind::ServerUnreachable || crate::worker::clock::read() >= deadline {
             return Err(fault);
         }
         tokio::time::sleep(AGAIN).await;

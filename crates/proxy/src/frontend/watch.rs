@@ -6,7 +6,7 @@
 //! changes nothing that was, and then `server.rights_bound` holds.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backend::login::{Credential, LoggedIn, LoginError};
 use engine::account::name::UserName;
@@ -99,7 +99,7 @@ async fn watch(worker: Rc<Worker>, server: ServerId) {
     let mut last = Duration::MAX;
     let mut before = None;
     loop {
-        let begun = Instant::now();
+        let begun = crate::worker::clock::read();
         let user = worker.plan().server.accounts_user.as_deref().map(UserName::of_account);
         if user != before {
             // Another user may see less.
@@ -119,7 +119,7 @@ async fn watch(worker: Rc<Worker>, server: ServerId) {
         let (rest, state) = match see(&worker, server, &user, &mut eye, &mut look).await {
             Ok(state) => {
                 // A look that was held up once says little of what it costs.
-                let took = begun.elapsed();
+                let took = crate::worker::clock::since(begun);
                 let cost = took.min(std::mem::replace(&mut last, took));
                 ((cost * REST).max(PERIOD), state)
             }
@@ -239,7 +239,7 @@ async fn see(
         None => open(worker, server, user).await?,
     };
     let eye = eye.insert(opened);
-    let (rights, begun) = (&worker.shared.rights, Instant::now());
+    let (rights, begun) = (&worker.shared.rights, crate::worker::clock::read());
     let limit = worker.plan().limits.connect;
     let counts = look.counts_flushes(rights.time(begun));
     let seen = tokio::time::timeout(limit, eye.see(counts)).await.map_err(|_| late(limit))?;

@@ -4,7 +4,7 @@
 //! write; it offers neither several statements in a text nor files of clients; replies are summed as they come, and never
 //! held.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backend::Talk;
 use backend::login::{Credential, LoggedIn, LoginError};
@@ -125,9 +125,9 @@ impl MirrorConnection {
         }
         match command {
             CopiedCommand::Query(text) => {
-                let begun = Instant::now();
+                let begun = crate::worker::clock::read();
                 let sum = self.ask(&[&[Opcode::Query as u8], &text[..]].concat()).await?;
-                Ok(MirrorReply { sum, took: begun.elapsed() })
+                Ok(MirrorReply { sum, took: crate::worker::clock::since(begun) })
             }
             CopiedCommand::Execute { text, values } => {
                 let id = match self.prepare(text).await? {
@@ -137,9 +137,9 @@ impl MirrorConnection {
                 let mut execute = vec![Opcode::StmtExecute as u8];
                 execute.put_u32(id);
                 execute.extend_from_slice(values);
-                let begun = Instant::now();
+                let begun = crate::worker::clock::read();
                 let sum = self.ask(&execute).await?;
-                let took = begun.elapsed();
+                let took = crate::worker::clock::since(begun);
                 let mut close = Vec::new();
                 statement::put_close(id, &mut close);
                 self.send(&close).await?;

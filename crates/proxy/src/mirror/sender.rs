@@ -138,7 +138,7 @@ impl Sender {
                     Some(copy) => self.take(copy),
                     None => return,
                 },
-                () = tokio::time::sleep(TIDY), if rests => self.tidy(Instant::now()),
+                () = tokio::time::sleep(TIDY), if rests => self.tidy(crate::worker::clock::read()),
             }
         }
     }
@@ -176,7 +176,7 @@ impl Sender {
     fn next(&self, state: &Arc<MirrorState>, bounds: LineBounds) -> Option<Box<MirrorCopy>> {
         let mut lines = self.lines.borrow_mut();
         let line = lines.get_mut(&line_of(state))?;
-        let (next, late) = line.next(Instant::now(), bounds);
+        let (next, late) = line.next(crate::worker::clock::read(), bounds);
         late.iter().for_each(|copy| leave_out(copy, Unmirrored::Late));
         see(state, line);
         if line.is_idle() {
@@ -197,7 +197,7 @@ impl Sender {
         if self.rests(server, copy) {
             return leave_out(copy, Unmirrored::Unreachable);
         }
-        let left = copy.mirror.within.saturating_sub(copy.ended.elapsed());
+        let left = copy.mirror.within.saturating_sub(crate::worker::clock::since(copy.ended));
         match tokio::time::timeout(left, self.send(server, copy)).await {
             // The server may be well, and this statement long.
             Err(_) => {
@@ -260,12 +260,12 @@ impl Sender {
                 let Door { takes, within, .. } = door;
                 let dialer = &self.cluster.dialer;
                 let client = &copy.client;
-                let opened = Instant::now();
+                let opened = crate::worker::clock::read();
                 (MirrorConnection::open(dialer, server, client, takes, within).await?, opened)
             }
         };
         let reply = connection.run(&copy.client, &copy.command).await?;
-        let since = Instant::now();
+        let since = crate::worker::clock::read();
         if since.saturating_duration_since(opened) < AGE {
             let mut resting = self.resting.borrow_mut();
             let of_rule = |it: &Resting| Arc::ptr_eq(&it.door.state, &door.state);
@@ -296,13 +296,13 @@ impl Sender {
     fn rests(&self, server: &Server, copy: &MirrorCopy) -> bool {
         let failed = self.failed.borrow();
         let at = failed.get(&(server.id, copy.client.name.clone()));
-        at.is_some_and(|at| at.elapsed() < PAUSE)
+        at.is_some_and(|at| crate::worker::clock::since(*at) < PAUSE)
     }
 
     fn rest(&self, server: &Server, copy: &MirrorCopy) {
         let mut failed = self.failed.borrow_mut();
-        failed.retain(|_, at| at.elapsed() < PAUSE);
-        failed.insert((server.id, copy.client.name.clone()), Instant::now());
+        failed.retain(|_, at| crate::worker::clock::since(*at) < PAUSE);
+        failed.insert((server.id, copy.client.name.clone()), crate::worker::clock::read());
     }
 
     fn fail(&self, copy: &MirrorCopy, server: &str, why: Unmirrored, error: &str) {
@@ -313,7 +313,7 @@ impl Sender {
             reminders.clear();
         }
         let reminder = reminders.entry(copy.rule.clone()).or_default();
-        if let Some(left_out) = reminder.tell(Instant::now()) {
+        if let Some(left_out) = reminder.tell(crate::worker::clock::read()) {
             let (rule, cluster, user) = (&copy.rule, &copy.mirror.cluster, &copy.client.name);
             let why = why.name();
             tracing::warn!(
@@ -353,7 +353,7 @@ fn compare_with(copy: &MirrorCopy, server: &str, reply: &MirrorReply) {
         own: (copy.own, copy.took),
         mirror: (reply.sum, reply.took),
         server,
-        at: Instant::now(),
+        at: crate::worker::clock::read(),
     };
     let text = || without_literals(Lexed::default().text(copy.command.text(), copy.dialect));
     copy.held.of().book().add(&compared, text);

@@ -80,7 +80,7 @@ impl Observer {
             throttling: [throttling(own), server.and_then(throttling)],
             statements: pulses.iter().map(|pulse| pulse.statements).sum(),
             run,
-            at: Instant::now(),
+            at: crate::worker::clock::read(),
         }
     }
 

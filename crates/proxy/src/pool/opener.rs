@@ -56,7 +56,7 @@ pub(crate) async fn greeted(
 
 /// Opens a connection for clients of this key. Its places under the caps have been taken.
 pub(crate) async fn pooled(pool: &Pool, server: &Server, key: KeyId) -> Result<Opened, NoBackend> {
-    let (era, begun) = (pool.rights.eras.now(), Instant::now());
+    let (era, begun) = (pool.rights.eras.now(), crate::worker::clock::read());
     let mut logged_in = with_room(pool, server, async || log_in(pool, server, key).await).await?;
     let limit = pool.cluster.plan().limits.connect;
     let ask = async {

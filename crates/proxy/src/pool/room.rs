@@ -4,7 +4,7 @@
 //! Invariants: only backends that no client waits for are closed; each attempt closes one at most, and waits until the
 //! server may have noticed; no client waits longer than `limits.connect` for it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::cluster::dial::NoBackend;
 use crate::cluster::servers::{Server, ServerId};
@@ -27,14 +27,14 @@ pub(crate) async fn with_room<T>(
     server: &Server,
     attempt: impl AsyncFn() -> Result<T, NoBackend>,
 ) -> Result<T, NoBackend> {
-    let begun = Instant::now();
+    let begun = crate::worker::clock::read();
     let mut pause = PAUSE_MAX;
     loop {
         let error = match attempt().await {
             Err(error) if error.lacks_room() => error,
             other => return other,
         };
-        let waited = begun.elapsed();
+        let waited = crate::worker::clock::since(begun);
         if waited >= pool.cluster.plan().limits.connect {
             return Err(error);
         }

@@ -60,7 +60,7 @@ async fn leave_and_look(session: &mut LoggedIn) -> Result<Option<&'static str>, 
     let TrialAnswer::Text(schema) = ask(session, trial::SCHEMA).await? else {
         return Ok(Some("a temporary table"));
     };
-    let tag = u64::from(getrandom::u32().unwrap_or(0)) << 32 | u64::from(session.thread_id);
+    let tag = u64::from(sys::random::number()) << 32 | u64::from(session.thread_id);
     let mut left = Vec::new();
     for trace in trial::traces(&schema, tag) {
         match trace.is_left(&ask(session, &trace.leave).await?) {

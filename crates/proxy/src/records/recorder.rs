@@ -189,7 +189,7 @@ impl<R: Record> Recorder<R> {
     pub(super) fn end(&self, until: Instant) {
         self.order(|orders| orders.ends = true);
         let Writer::Runs(handle) = std::mem::take(&mut *held(&self.thread)) else { return };
-        while !handle.is_finished() && Instant::now() < until {
+        while !handle.is_finished() && crate::worker::clock::read() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
         if !handle.is_finished() {
@@ -266,7 +266,7 @@ impl Pen {
 
     /// Writes what is in the queue, but no more than it can hold: else orders would never be looked at.
     fn write_all<R: Record>(&mut self, recorder: &Recorder<R>, entries: &Receiver<Box<R>>) {
-        let clock = (SystemTime::now(), Instant::now());
+        let clock = (SystemTime::now(), crate::worker::clock::read());
         for record in entries.try_iter().take(ENTRIES_MAX) {
             recorder.bytes.fetch_sub(record.size(), Ordering::Relaxed);
             if self.file.is_none() {
@@ -330,7 +330,7 @@ impl Pen {
 
     /// Tells Flifo's own log what was lost, if it was not told a moment ago.
     fn tell_losses(&mut self, counts: RecordCounts) {
-        let (losses, now) = (&mut self.losses, Instant::now());
+        let (losses, now) = (&mut self.losses, crate::worker::clock::read());
         let is_told = losses.told.is_some_and(|told| now.duration_since(told) < TELL);
         if is_told || counts.lost == losses.in_log && self.cannot_rename.is_none() {
             return;

@@ -28,15 +28,15 @@ enum Next {
 
 /// Waits until Flifo is ready, and says so.
 pub(super) async fn tell(shared: &Shared) {
-    let begun = Instant::now();
+    let begun = crate::worker::clock::read();
     let (mut is_ready_since, mut is_told) = (None, false);
     loop {
         let cluster = &shared.cluster;
         if is_ready(cluster) {
-            is_ready_since = is_ready_since.or_else(|| Some(Instant::now()));
+            is_ready_since = is_ready_since.or_else(|| Some(crate::worker::clock::read()));
         }
-        let ready_for = is_ready_since.map(|since: Instant| since.elapsed());
-        match next(ready_for, is_seen(cluster), begun.elapsed(), is_told) {
+        let ready_for = is_ready_since.map(|since: Instant| crate::worker::clock::since(since));
+        match next(ready_for, is_seen(cluster), crate::worker::clock::since(begun), is_told) {
             Next::Nothing => {}
             Next::Ready => return say(&shared.plan(), cluster),
             Next::NotYet => {

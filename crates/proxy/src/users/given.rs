@@ -36,7 +36,7 @@ impl Given {
     pub(crate) fn get(&self, server: ServerId, name: &UserName) -> Option<GivenAccount> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, answer) = known.get(&(server, name.clone()))?;
-        (at.elapsed() < SOON).then(|| answer.clone())
+        (crate::worker::clock::since(*at) < SOON).then(|| answer.clone())
     }
 
     pub(crate) fn remember(
@@ -47,10 +47,10 @@ impl Given {
     ) -> GivenAccount {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= GIVEN_MAX {
-            known.retain(|_, (at, _)| at.elapsed() < SOON);
+            known.retain(|_, (at, _)| crate::worker::clock::since(*at) < SOON);
         }
         if known.len() < GIVEN_MAX {
-            known.insert((server, name.clone()), (Instant::now(), answer.clone()));
+            known.insert((server, name.clone()), (crate::worker::clock::read(), answer.clone()));
         }
         answer
     }

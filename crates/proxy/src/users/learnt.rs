@@ -65,12 +65,12 @@ impl Trust {
 
     pub(crate) fn is_believed(&self) -> bool {
         let Belief { is_confirmed, until, .. } = self.belief();
-        is_confirmed && until.is_some_and(|until| Instant::now() < until)
+        is_confirmed && until.is_some_and(|until| crate::worker::clock::read() < until)
     }
 
     /// The server has taken the password. True: for the first time.
     pub(crate) fn confirm(&self, period: Duration) -> bool {
-        let now = Instant::now();
+        let now = crate::worker::clock::read();
         let (until, asked) = (now.checked_add(period), Some(now));
         let belief = Belief { is_confirmed: true, until, asked };
         !std::mem::replace(&mut *self.lock(), belief).is_confirmed
@@ -78,7 +78,7 @@ impl Trust {
 
     /// The server has said nothing.
     pub(crate) fn postpone(&self) {
-        let (now, mut belief) = (Instant::now(), self.lock());
+        let (now, mut belief) = (crate::worker::clock::read(), self.lock());
         (belief.until, belief.asked) = (now.checked_add(SOON), Some(now));
     }
 }

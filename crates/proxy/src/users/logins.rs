@@ -16,7 +16,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backend::Stream;
 use engine::arrivals::Arrivals;
@@ -78,7 +78,7 @@ impl Logins {
     /// Those that Flifo decides itself. A place is taken for about a iteration of the loop, so this is how many begin
     /// in each, beside the statements of clients that are logged in, as long as [`engine::arrivals`] lets them.
     pub(crate) fn own(statements: &Rc<Counter>) -> Rc<Self> {
-        let arrivals = RefCell::new(Arrivals::new(Instant::now()));
+        let arrivals = RefCell::new(Arrivals::new(crate::worker::clock::read()));
         let is_awaited = Cell::new(false);
         let pace = Pace { arrivals, statements: Rc::clone(statements), is_awaited };
         let (again, new) = (Line::default(), Line::default());
@@ -281,6 +281,7 @@ async fn gone(client: &Stream) {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::time::Instant;
 
     use tokio::net::UnixStream;
 

@@ -15,7 +15,7 @@ pub(crate) struct Rights {
 
 impl Default for Rights {
     fn default() -> Self {
-        Self { eras: Eras::default(), epoch: Instant::now() }
+        Self { eras: Eras::default(), epoch: crate::worker::clock::read() }
     }
 }
 

@@ -1,7 +1,9 @@
 //! The worker's clock: read once a turn of its loop, shared by everything that happens in that turn.
+//!
+//! All of the proxy reads the time here, and from the runtime: a simulated world stops that clock, and sets it.
 
 use std::cell::Cell;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 thread_local! {
     static NOW: Cell<Option<Instant>> = const { Cell::new(None) };
@@ -14,7 +16,17 @@ pub(crate) fn now() -> Instant {
 
 /// Reads the real clock. The loop calls this whenever it comes back from waiting.
 pub(crate) fn tick() -> Instant {
-    let now = Instant::now();
+    let now = read();
     NOW.set(Some(now));
     now
+}
+
+/// The time now, whatever iteration of a loop this is.
+pub(crate) fn read() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// How long ago that was.
+pub(crate) fn since(moment: Instant) -> Duration {
+    read().saturating_duration_since(moment)
 }

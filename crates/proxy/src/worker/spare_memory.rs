@@ -1,6 +1,6 @@
 //! Gives memory back that a flood has left behind: see [`engine::spare_memory`].
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::spare_memory::{Memory, Spare};
 use sys::heap;
@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_secs(5);
 pub(crate) async fn look_after() {
     let mut spare = Spare::default();
     while let Some(memory) = memory() {
-        if spare.look(memory, Instant::now()) {
+        if spare.look(memory, crate::worker::clock::read()) {
             heap::give_back();
             let left = self::memory().unwrap_or(memory);
             spare.see_rest(left);

@@ -4,7 +4,6 @@
 //! one read of a clock beside the one that the loop needs anyway, and seldom the system call that the CPU's clock is.
 
 use std::cell::RefCell;
-use std::time::Instant;
 
 use engine::turns::{LoopTotals, Recent, Schedule, Turns};
 
@@ -35,7 +34,7 @@ pub(crate) fn wake() {
 
 /// The loop is about to wait.
 pub(crate) fn rest() {
-    let now = Instant::now();
+    let now = crate::worker::clock::read();
     EYE.with_borrow_mut(|eye| eye.turns.rest(now, sys::threads::own_cpu_time));
 }
 
@@ -66,7 +65,7 @@ pub(crate) fn told() -> Told {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::*;
 

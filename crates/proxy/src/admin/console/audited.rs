@@ -29,7 +29,7 @@ impl Audited {
             VisitOrigin::Address(address) => Some(address),
         };
         let user = String::from_utf8_lossy(user).into_owned();
-        Self { id, user, address, since: Instant::now() }
+        Self { id, user, address, since: crate::worker::clock::read() }
     }
 
     fn tell(&self, outside: &Outside, kind: AuditKind, facts: Facts, text: Option<LoggedText>) {
@@ -38,7 +38,7 @@ impl Audited {
             AuditEntry { kind, client, user, address, facts, text }
         };
         let plan = outside.shared.plan();
-        outside.shared.records.tell(&plan, Instant::now(), kind, entry);
+        outside.shared.records.tell(&plan, crate::worker::clock::read(), kind, entry);
     }
 
     pub(super) fn log_in(&self, outside: &Outside) {
@@ -51,7 +51,7 @@ impl Audited {
     }
 
     pub(super) fn log_out(&self, outside: &Outside) {
-        let since: Duration = self.since.elapsed();
+        let since: Duration = crate::worker::clock::since(self.since);
         let facts = vec![at_console(), ("seconds", Fact::Seconds(since))];
         self.tell(outside, AuditKind::Logouts, facts, None);
     }

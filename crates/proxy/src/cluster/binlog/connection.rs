@@ -1,7 +1,7 @@
 //! One time of following a server: two connections, from the first question to what ends it.
 
 use std::cell::{Cell, RefCell};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backend::binlog::{self, Events, EventsError, Replica, Start};
 use backend::login::{LoggedIn, LoginError};
@@ -174,7 +174,7 @@ async fn begin<'a>(
     let mut asking = log_in(cluster, server, &it.user, &it.password).await?;
     let terms = within(describe(&mut asking)).await?;
     within(async { Ok(binlog::prepare(&mut asking).await?) }).await?;
-    let asked = Instant::now();
+    let asked = crate::worker::clock::read();
     let committed = within(async { Ok(binlog::committed(&mut asking).await?) }).await?;
     terms.allow(committed.is_replicating)?;
     if committed.is_read_only && !it.is_only {
@@ -258,7 +258,7 @@ fn from(place: &LogPlace, file: Vec<u8>) -> Result<Start, Lost> {
 /// The number and the UUID of a replica: a server ends the connection of another one that has the same.
 fn names(number: Option<u32>) -> (u32, String) {
     let mut bytes = [0; 16];
-    let is_random = getrandom::fill(&mut bytes).is_ok();
+    let is_random = sys::random::fill(&mut bytes).is_ok();
     let drawn = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let drawn = if is_random { drawn } else { std::process::id() };
     let hex = format!("{:032x}", u128::from_be_bytes(bytes) ^ u128::from(drawn));
@@ -297,7 +297,7 @@ impl Following<'_> {
         let pause = (it.lag_max / TIMES).clamp(OFTEN, SELDOM);
         let mut role = None;
         loop {
-            let asked = Instant::now();
+            let asked = crate::worker::clock::read();
             let committed = within(async { Ok(binlog::committed(&mut asking).await?) }).await?;
             self.terms.allow(committed.is_replicating)?;
             if *role.get_or_insert(committed.is_read_only) != committed.is_read_only {

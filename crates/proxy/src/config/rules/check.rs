@@ -1,7 +1,6 @@
 //! What is wrong with rules together, and with what they name.
 
 use std::collections::HashSet;
-use std::time::Instant;
 
 use engine::statement::rule::{
     Condition, Next, Rule, RuleLog, RuleMirror, RuleRoute, RuleTarget, Then,
@@ -74,7 +73,7 @@ pub(in crate::config) fn check(reading: &mut Reading<'_>) {
         let message = format!("there may be at most {RULES_MAX} rules");
         error(&Origin::Whole, RULES, message);
     } else if places.iter().all(|it| !it.is_wrong)
-        && let Err(message) = Rules::new(&plan.rules, None, Instant::now())
+        && let Err(message) = Rules::new(&plan.rules, None, crate::worker::clock::read())
     {
         error(&Origin::Whole, RULES, message);
     }

@@ -64,7 +64,7 @@ pub(super) fn await_end(
 impl Lost {
     #[expect(clippy::disallowed_methods, reason = "a task of its own, which looks now and then")]
     fn elapsed(&self) -> Duration {
-        Instant::now().saturating_duration_since(self.at)
+        crate::worker::clock::read().saturating_duration_since(self.at)
     }
 
     /// Whether clients write to another server by now: what this one writes is in no reply any more.

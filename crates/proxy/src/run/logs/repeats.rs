@@ -46,7 +46,7 @@ struct Line {
 impl Default for Repeats {
     fn default() -> Self {
         Self(Arc::new(Known {
-            begun: Instant::now(),
+            begun: crate::worker::clock::read(),
             hasher: RandomState::new(),
             repeats: Mutex::default(),
         }))
