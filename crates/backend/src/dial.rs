@@ -13,6 +13,10 @@ use crate::stream::Stream;
 
 /// Connects. The caller bounds the time.
 pub async fn dial(address: &Address) -> io::Result<Stream> {
+    #[cfg(feature = "simulation")]
+    if let Some(stream) = simulated::dial(address).await {
+        return stream;
+    }
     match address {
         Address::Unix(path) => UnixStream::connect(path).await?.try_into(),
         Address::Tcp { host, port } => {
@@ -34,6 +38,36 @@ pub async fn dial_any(addresses: &[SocketAddr]) -> io::Result<Stream> {
 pub fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new())
+}
+
+/// A network that is no kernel's.
+#[cfg(feature = "simulation")]
+pub mod simulated {
+    use std::cell::RefCell;
+    use std::io;
+    use std::pin::Pin;
+    use std::rc::Rc;
+
+    use crate::address::Address;
+    use crate::stream::Stream;
+
+    type Dialling = Pin<Box<dyn Future<Output = io::Result<Stream>>>>;
+    type Network = Rc<dyn Fn(&Address) -> Dialling>;
+
+    thread_local! {
+        static NETWORK: RefCell<Option<Network>> = const { RefCell::new(None) };
+    }
+
+    /// Has connections of this thread opened by this network.
+    pub fn enter(network: impl Fn(&Address) -> Dialling + 'static) {
+        NETWORK.set(Some(Rc::new(network)));
+    }
+
+    /// Connects, if this thread has such a network.
+    pub(super) async fn dial(address: &Address) -> Option<io::Result<Stream>> {
+        let network = NETWORK.with_borrow(Clone::clone)?;
+        Some(network(address).await)
+    }
 }
 
 /// How the kernel asks a peer that says nothing whether it is there still.
@@ -59,6 +93,11 @@ impl Probes {
         let interval = (all / (2 * u64::from(COUNT))).max(1);
         let idle = all - interval * u64::from(COUNT);
         Self { idle: seconds(idle), interval: seconds(interval), count: COUNT }
+    }
+
+    /// Has the peer of this connection asked so.
+    pub fn set_on(&self, stream: &Stream) -> io::Result<()> {
+        stream.as_fd().map_or(Ok(()), |socket| self.set(socket))
     }
 
     /// Has a connection's peer asked so, or those of all that a listener accepts from now on. Does nothing where the

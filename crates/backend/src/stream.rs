@@ -9,6 +9,8 @@
 //! system call each way; what waits to be sent inside a stream is bounded, and nothing more is
 //! taken while it waits.
 
+#[cfg(feature = "simulation")]
+pub mod memory;
 mod session;
 mod socket;
 #[cfg(test)]
@@ -60,6 +62,13 @@ impl From<TcpStream> for Stream {
     }
 }
 
+#[cfg(feature = "simulation")]
+impl From<memory::Memory> for Stream {
+    fn from(memory: memory::Memory) -> Self {
+        Self { tls: None, socket: Socket::memory(memory) }
+    }
+}
+
 impl TryFrom<UnixStream> for Stream {
     type Error = io::Error;
 
@@ -79,6 +88,12 @@ impl Packed {
     /// A connected socket that does not block, which another process has opened, and on which there is no TLS.
     pub fn of(file: OwnedFd) -> io::Result<Self> {
         Ok(Self { tls: None, socket: socket::Packed::of(file)? })
+    }
+
+    /// A connection whose other end is simulated.
+    #[cfg(feature = "simulation")]
+    pub const fn of_memory(memory: memory::Memory) -> Self {
+        Self { tls: None, socket: socket::Packed::Memory(memory) }
     }
 
     /// Has this thread's event loop watch it.
@@ -296,8 +311,8 @@ impl Stream {
         self.socket.descriptor()
     }
 
-    /// The socket itself, to be asked about and tuned.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
+    /// The socket itself, to be asked about and tuned; but for one that is simulated.
+    pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.socket.as_fd()
     }
 

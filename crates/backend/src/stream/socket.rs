@@ -26,6 +26,8 @@ use socket2::{Domain, SockRef};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
+#[cfg(feature = "simulation")]
+use super::memory::Memory;
 use super::unix::Unix;
 
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub(super) struct Socket {
 enum Kind {
     Tcp(TcpStream),
     Unix(Unix),
+    #[cfg(feature = "simulation")]
+    Memory(Memory),
 }
 
 /// A socket that no event loop watches.
@@ -47,6 +51,8 @@ enum Kind {
 pub(super) enum Packed {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
+    #[cfg(feature = "simulation")]
+    Memory(Memory),
 }
 
 impl Packed {
@@ -63,6 +69,8 @@ impl Packed {
         Ok(match self {
             Self::Tcp(socket) => Socket::tcp(TcpStream::from_std(socket)?),
             Self::Unix(socket) => Socket::new(Kind::Unix(Unix::from_std(socket)?)),
+            #[cfg(feature = "simulation")]
+            Self::Memory(memory) => Socket::memory(memory),
         })
     }
 }
@@ -86,12 +94,23 @@ impl Socket {
         Ok(Self::new(Kind::Unix(Unix::new(stream)?)))
     }
 
+    #[cfg(feature = "simulation")]
+    pub(super) const fn memory(memory: Memory) -> Self {
+        Self::new(Kind::Memory(memory))
+    }
+
     /// The same socket on another descriptor, which no event loop watches.
     pub(super) fn pack(&self) -> io::Result<Packed> {
+        #[cfg(feature = "simulation")]
+        if let Kind::Memory(memory) = &self.kind {
+            return Ok(Packed::Memory(memory.again()));
+        }
         let socket = self.raw().try_clone()?;
         Ok(match &self.kind {
             Kind::Tcp(_) => Packed::Tcp(socket.into()),
             Kind::Unix(_) => Packed::Unix(socket.into()),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(_) => unreachable!("it is no file"),
         })
     }
 
@@ -125,6 +144,8 @@ impl Socket {
         match &self.kind {
             Kind::Tcp(socket) => after_write(socket, socket.try_write(bytes), bytes.len()),
             Kind::Unix(unix) => unix.socket().write(bytes),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(memory) => memory.write(&[IoSlice::new(bytes)]),
         }
     }
 
@@ -135,6 +156,8 @@ impl Socket {
                 after_write(socket, socket.try_write_vectored(slices), wanted)
             }
             Kind::Unix(unix) => unix.socket().write_vectored(slices),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(memory) => memory.write(slices),
         }
     }
 
@@ -142,6 +165,8 @@ impl Socket {
         match &self.kind {
             Kind::Tcp(socket) => socket.poll_read_ready(context),
             Kind::Unix(unix) => unix.poll_read_ready(context),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(memory) => memory.poll_read_ready(context),
         }
     }
 
@@ -154,6 +179,8 @@ impl Socket {
         match &self.kind {
             Kind::Tcp(socket) => socket.poll_write_ready(context),
             Kind::Unix(unix) => unix.poll_write_ready(context),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(memory) => memory.poll_write_ready(context),
         }
     }
 
@@ -186,6 +213,8 @@ impl Socket {
         let socket = match &self.kind {
             Kind::Tcp(socket) => socket,
             Kind::Unix(unix) => return unix.is_read_closed(&mut context),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(memory) => return memory.is_read_closed(),
         };
         match pin!(socket.ready(Interest::READABLE)).poll(&mut context) {
             Poll::Ready(Ok(ready)) => ready.is_read_closed(),
@@ -196,6 +225,10 @@ impl Socket {
 
     /// Tells the peer that nothing more will be sent.
     pub(super) fn shutdown(&self) {
+        #[cfg(feature = "simulation")]
+        if let Kind::Memory(memory) = &self.kind {
+            return memory.shutdown();
+        }
         // A socket that is gone already needs no telling.
         let _ = self.raw().shutdown(std::net::Shutdown::Write);
     }
@@ -209,28 +242,45 @@ impl Socket {
         match &self.kind {
             Kind::Tcp(socket) => socket.as_fd().try_clone_to_owned(),
             Kind::Unix(unix) => unix.socket().as_fd().try_clone_to_owned(),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
     pub(super) fn descriptor(&self) -> i32 {
+        #[cfg(feature = "simulation")]
+        if matches!(self.kind, Kind::Memory(_)) {
+            return 0;
+        }
         self.raw().as_raw_fd()
     }
 
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+    /// The descriptor, if the kernel has the connection.
+    pub(super) fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.kind {
-            Kind::Tcp(socket) => socket.as_fd(),
-            Kind::Unix(unix) => unix.socket().as_fd(),
+            Kind::Tcp(socket) => Some(socket.as_fd()),
+            Kind::Unix(unix) => Some(unix.socket().as_fd()),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(_) => None,
         }
     }
 
     pub(super) fn peer_address(&self) -> Option<SocketAddr> {
-        let Kind::Tcp(socket) = &self.kind else { return None };
-        socket.peer_addr().ok()
+        match &self.kind {
+            Kind::Tcp(socket) => socket.peer_addr().ok(),
+            Kind::Unix(_) => None,
+            #[cfg(feature = "simulation")]
+            Kind::Memory(memory) => Some(memory.addresses().0),
+        }
     }
 
     pub(super) fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
-        let Kind::Tcp(socket) = &self.kind else { return None };
-        Some((socket.peer_addr().ok()?, socket.local_addr().ok()?))
+        match &self.kind {
+            Kind::Tcp(socket) => Some((socket.peer_addr().ok()?, socket.local_addr().ok()?)),
+            Kind::Unix(_) => None,
+            #[cfg(feature = "simulation")]
+            Kind::Memory(memory) => Some(memory.addresses()),
+        }
     }
 
     /// The process at the other end of a Unix socket and its user, when it connected.
@@ -244,6 +294,10 @@ impl Socket {
     fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         #[cfg(test)]
         self.reads.set(self.reads.get() + 1);
+        #[cfg(feature = "simulation")]
+        if let Kind::Memory(memory) = &self.kind {
+            return memory.read(buffer);
+        }
         (&*self.raw()).read(buffer)
     }
 
@@ -251,6 +305,8 @@ impl Socket {
         match &self.kind {
             Kind::Tcp(socket) => SockRef::from(socket),
             Kind::Unix(unix) => SockRef::from(unix.socket()),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(_) => unreachable!("it is no file"),
         }
     }
 
@@ -267,6 +323,8 @@ impl Socket {
         match &self.kind {
             Kind::Tcp(socket) => socket.try_io(Interest::READABLE, act),
             Kind::Unix(unix) => unix.try_read_io(act),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(memory) => memory.try_read_io(act),
         }
     }
 }

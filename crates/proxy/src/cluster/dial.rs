@@ -186,7 +186,7 @@ impl Dialer {
             server.facts.dials.want();
             let stream = server.place.dial().await.map_err(not_dialled)?;
             server.facts.dials.take();
-            probes.set(stream.as_fd()).map_err(NoBackend::Unreachable)?;
+            probes.set_on(&stream).map_err(NoBackend::Unreachable)?;
             if !self.descriptors.admit_backend(stream.descriptor()) {
                 return Err(NoBackend::NoDescriptor);
             }

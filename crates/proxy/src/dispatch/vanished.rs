@@ -110,6 +110,6 @@ fn has_vanished(stream: &Stream, max: Duration) -> bool {
 /// What the kernel has heard of a peer; `None`: it is a process of this machine.
 fn heard(stream: &Stream) -> Option<Heard> {
     let sys::tcp::Heard { last, unacknowledged, repeats, probes } =
-        sys::tcp::heard(stream.as_fd()).ok()?;
+        sys::tcp::heard(stream.as_fd()?).ok()?;
     Some(Heard { last, unacknowledged, repeats, probes })
 }
