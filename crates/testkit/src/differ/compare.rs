@@ -21,9 +21,9 @@ use super::text::{escape, print_action};
 pub struct Difference {
     pub step: usize,
     /// What was done, by whom.
-    what: String,
-    direct: Outcome,
-    through: Outcome,
+    pub what: String,
+    pub direct: Outcome,
+    pub through: Outcome,
 }
 
 /// The first step of the program that was answered otherwise, if there is one.

@@ -21,6 +21,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use wire::Capabilities;
@@ -35,7 +36,7 @@ use super::masks;
 use super::program::{Abilities, Action, How, Plan, Slot, Value, find_all, replace};
 use super::reading::{Packets, Shape};
 
-pub use super::reading::Packet;
+pub use super::reading::{Link, Packet};
 
 /// What came of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +61,19 @@ pub struct Door {
     pub beside: Option<(usize, u16)>,
 }
 
+/// Connects to what listens on this port.
+pub type Dial = dyn Fn(u16) -> io::Result<Box<dyn Link>> + Send + Sync;
+
+fn dial(port: u16) -> io::Result<Box<dyn Link>> {
+    let stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_nodelay(true)?;
+    Ok(Box::new(stream))
+}
+
 /// One client.
 pub struct Peer {
+    dial: Arc<Dial>,
     door: Door,
     number: usize,
     plan: Plan,
@@ -95,11 +107,16 @@ pub fn schema(client: usize) -> String {
 const UNKNOWN: u32 = 1 << 20;
 
 impl Peer {
-    pub fn new(mut door: Door, number: usize, plan: Plan) -> Self {
+    pub fn new(door: Door, number: usize, plan: Plan) -> Self {
+        Self::over(Arc::new(dial), door, number, plan)
+    }
+
+    /// One that connects otherwise than over this machine's network.
+    pub fn over(dial: Arc<Dial>, mut door: Door, number: usize, plan: Plan) -> Self {
         if let Some((_, port)) = door.beside.filter(|(clients, _)| number < *clients) {
             door.port = port;
         }
-        Self { door, number, plan, connection: None }
+        Self { dial, door, number, plan, connection: None }
     }
 
     /// The connection id; zero without a connection.
@@ -108,29 +125,30 @@ impl Peer {
     }
 
     /// Does one step. `ids` are the connection ids of all clients.
-    pub fn act(&mut self, action: &Action, ids: &[u32]) -> Outcome {
+    pub async fn act(&mut self, action: &Action, ids: &[u32]) -> Outcome {
         let mut packets = Vec::new();
         let done = match action {
             Action::Connect => {
                 self.connection = None;
-                self.connect(&mut packets)
+                self.connect(&mut packets).await
             }
             Action::Quit | Action::Vanish => {
                 if let Some(mut connection) = self.connection.take()
                     && *action == Action::Quit
                 {
                     // It may be closed already.
-                    let _ = connection.packets.send(0, &[Opcode::Quit as u8]);
-                    let _ = connection.packets.read(&mut Vec::new());
+                    let _ = connection.packets.send(0, &[Opcode::Quit as u8]).await;
+                    let _ = connection.packets.read(&mut Vec::new()).await;
                 }
                 Ok(())
             }
             Action::Beside(text) => {
                 let plan = Plan { in_schema: false, ..self.plan };
-                let mut other = Self { door: self.door.clone(), plan, connection: None, ..*self };
-                other.act(&Action::Connect, ids);
-                let outcome = other.act(&Action::Query(text.clone()), ids);
-                other.act(&Action::Quit, ids);
+                let (dial, door) = (Arc::clone(&self.dial), self.door.clone());
+                let mut other = Self { dial, door, plan, connection: None, number: self.number };
+                Box::pin(other.act(&Action::Connect, ids)).await;
+                let outcome = Box::pin(other.act(&Action::Query(text.clone()), ids)).await;
+                Box::pin(other.act(&Action::Quit, ids)).await;
                 return outcome;
             }
             Action::Leave { text, reads } => match self.connection.take() {
@@ -138,7 +156,7 @@ impl Peer {
                 Some(mut connection) => {
                     let own = Own { number: self.number, abilities: self.plan.abilities, ids };
                     // It may be closed already.
-                    let _ = connection.leave(&own, text, *reads, &mut packets);
+                    let _ = connection.leave(&own, text, *reads, &mut packets).await;
                     return Outcome::Closed(packets);
                 }
             },
@@ -146,7 +164,7 @@ impl Peer {
                 None => return Outcome::Skipped,
                 Some(connection) => {
                     let own = Own { number: self.number, abilities: self.plan.abilities, ids };
-                    connection.ask(&self.door, &own, action, &mut packets)
+                    connection.ask(&self.door, &own, action, &mut packets).await
                 }
             },
         };
@@ -170,13 +188,10 @@ impl Peer {
         Outcome::Closed(packets)
     }
 
-    fn connect(&mut self, packets: &mut Vec<Packet>) -> io::Result<()> {
-        let stream = TcpStream::connect(("127.0.0.1", self.door.port))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_nodelay(true)?;
-        let mut connection = Packets::new(stream);
+    async fn connect(&mut self, packets: &mut Vec<Packet>) -> io::Result<()> {
+        let mut connection = Packets::new((self.dial)(self.door.port)?);
         let mut seen = Vec::new();
-        let greeting = connection.read(&mut seen)?;
+        let greeting = connection.read(&mut seen).await?;
         if greeting.first() == Some(&ERR) {
             packets.append(&mut seen);
             return Ok(());
@@ -196,7 +211,7 @@ impl Peer {
         };
         let mut payload = Vec::new();
         login.encode(&mut payload);
-        connection.send(1, &payload)?;
+        connection.send(1, &payload).await?;
         // MariaDB calls itself a server with extended abilities by leaving this one out.
         let is_mysql = greeting.capabilities.has(Capabilities::LONG_PASSWORD);
         connection.hides_plans = is_mysql;
@@ -209,7 +224,7 @@ impl Peer {
             statements: HashMap::new(),
             is_mysql,
         };
-        let is_in = connection.finish_login(&self.door, self.plan.abilities, packets)?;
+        let is_in = connection.finish_login(&self.door, self.plan.abilities, packets).await?;
         self.connection = is_in.then_some(connection);
         Ok(())
     }
@@ -224,7 +239,7 @@ struct Own<'a> {
 
 impl Connection {
     /// Answers questions for the password until there is an end. True: it is in.
-    fn finish_login(
+    async fn finish_login(
         &mut self,
         door: &Door,
         abilities: Abilities,
@@ -232,7 +247,7 @@ impl Connection {
     ) -> io::Result<bool> {
         loop {
             let mut seen = Vec::new();
-            let payload = self.packets.read(&mut seen)?;
+            let payload = self.packets.read(&mut seen).await?;
             let Some(mut packet) = seen.pop() else { continue };
             let sequence = packet.sequence.wrapping_add(1);
             match AuthPacket::decode(&payload).map_err(io::Error::other)? {
@@ -240,15 +255,15 @@ impl Connection {
                     self.nonce = data.strip_suffix(&[0]).unwrap_or(data).to_vec();
                     let plugin = Plugin::from_name(plugin);
                     let proof = prove(&plugin, &self.nonce, &door.password)?;
-                    self.packets.send(sequence, &proof)?;
+                    self.packets.send(sequence, &proof).await?;
                 }
                 AuthPacket::More(&[caching_sha2::FULL]) => {
-                    self.packets.send(sequence, &[caching_sha2::REQUEST_PUBLIC_KEY])?;
+                    self.packets.send(sequence, &[caching_sha2::REQUEST_PUBLIC_KEY]).await?;
                 }
                 AuthPacket::More(pem) if pem.starts_with(b"-----BEGIN") => {
                     let nonce = nonce(&Plugin::CachingSha2, &self.nonce)?;
                     let sealed = rsa::encrypt(pem, door.password.as_bytes(), &nonce);
-                    self.packets.send(sequence, &sealed.map_err(io::Error::other)?)?;
+                    self.packets.send(sequence, &sealed.map_err(io::Error::other)?).await?;
                 }
                 AuthPacket::More(_) | AuthPacket::Bare(_) => {}
                 AuthPacket::Ok | AuthPacket::Err => {
@@ -261,7 +276,7 @@ impl Connection {
         }
     }
 
-    fn ask(
+    async fn ask(
         &mut self,
         door: &Door,
         own: &Own<'_>,
@@ -271,13 +286,13 @@ impl Connection {
         if let Action::ChangeUser { user: number, in_schema } = action {
             let payload = self.change_user(door, own, *number, *in_schema)?;
             self.statements.clear();
-            self.packets.send(0, &payload)?;
-            return self.finish_login(door, own.abilities, packets).map(|_| ());
+            self.packets.send(0, &payload).await?;
+            return self.finish_login(door, own.abilities, packets).await.map(|_| ());
         }
         let (payload, shape) = self.encode(own, action);
         // What was said before the connection ended is read in any case.
-        let sent = self.packets.send(0, &payload);
-        self.packets.read_reply(shape, own.abilities, packets)?;
+        let sent = self.packets.send(0, &payload).await;
+        self.packets.read_reply(shape, own.abilities, packets).await?;
         sent?;
         if let (Action::Prepare { slot, .. }, Some(first)) = (action, packets.first_mut()) {
             if first.payload.first() == Some(&OK) {
@@ -297,7 +312,7 @@ impl Connection {
     }
 
     /// Asks, and goes away in the middle of the answer.
-    fn leave(
+    async fn leave(
         &mut self,
         own: &Own<'_>,
         text: &[u8],
@@ -305,9 +320,9 @@ impl Connection {
         packets: &mut Vec<Packet>,
     ) -> io::Result<()> {
         let payload = [&[Opcode::Query as u8], &with_ids(text, own)[..]].concat();
-        self.packets.send(0, &payload)?;
+        self.packets.send(0, &payload).await?;
         if reads {
-            self.packets.read_definitions(own.abilities, packets)?;
+            self.packets.read_definitions(own.abilities, packets).await?;
         }
         Ok(())
     }

@@ -3,8 +3,10 @@
 //! Owns the reading of packets, not what they mean. Invariant: every byte that came is in a packet that is given back,
 //! but for the flags that [`super::peer`] names as masked.
 
+use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::task::{Context, Poll};
 
 use wire::bytes::Reader;
 use wire::frame::{HEADER, Header, put_packet};
@@ -31,9 +33,29 @@ pub(super) enum Shape {
     Fields,
 }
 
+/// What a client is connected by.
+pub trait Link: Send {
+    /// Reads what has come; 0 is the end.
+    fn poll_read(&mut self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
+
+    /// Takes some of these bytes.
+    fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
+}
+
+/// A socket, whose thread waits.
+impl Link for TcpStream {
+    fn poll_read(&mut self, _: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.read(into))
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.write(bytes))
+    }
+}
+
 /// A stream of packets.
 pub(super) struct Packets {
-    stream: TcpStream,
+    stream: Box<dyn Link>,
     unread: Vec<u8>,
     at: usize,
     /// The server's flags on how it has planned a statement are taken off.
@@ -48,18 +70,23 @@ const FILE: &[u8] = b"501\tlocal\n502\tfile\n";
 struct End(Status);
 
 impl Packets {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(super) fn new(stream: Box<dyn Link>) -> Self {
         Self { stream, unread: Vec::new(), at: 0, hides_plans: false, told: Told::default() }
     }
 
-    pub(super) fn send(&mut self, sequence: u8, payload: &[u8]) -> io::Result<()> {
+    pub(super) async fn send(&mut self, sequence: u8, payload: &[u8]) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(payload.len() + HEADER);
         put_packet(&mut bytes, sequence, payload);
-        self.stream.write_all(&bytes)
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let written = poll_fn(|context| self.stream.poll_write(context, rest)).await?;
+            rest = &rest[written..];
+        }
+        Ok(())
     }
 
     /// Reads a whole reply into `into`, which also keeps what came before an error.
-    pub(super) fn read_reply(
+    pub(super) async fn read_reply(
         &mut self,
         shape: Shape,
         abilities: Abilities,
@@ -68,28 +95,28 @@ impl Packets {
         match shape {
             Shape::Nothing => Ok(()),
             Shape::One => {
-                self.read(into)?;
+                self.read(into).await?;
                 self.told.sort_last(into, abilities);
                 Ok(())
             }
-            Shape::Results => self.read_results(abilities, into),
-            Shape::Prepared => self.read_prepared(abilities, into),
-            Shape::Rows => self.read_rows(abilities, into).map(|_| ()),
+            Shape::Results => self.read_results(abilities, into).await,
+            Shape::Prepared => self.read_prepared(abilities, into).await,
+            Shape::Rows => self.read_rows(abilities, into).await.map(|_| ()),
             // Definitions end as rows do.
-            Shape::Fields => self.read_rows(abilities, into).map(|_| ()),
+            Shape::Fields => self.read_rows(abilities, into).await.map(|_| ()),
         }
     }
 
     /// Reads one packet, of which `into` gets a copy.
-    pub(super) fn read(&mut self, into: &mut Vec<Packet>) -> io::Result<Vec<u8>> {
+    pub(super) async fn read(&mut self, into: &mut Vec<Packet>) -> io::Result<Vec<u8>> {
         let mut payload = Vec::new();
         loop {
             let mut bytes = [0; HEADER];
-            self.read_exact(&mut bytes)?;
+            self.read_exact(&mut bytes).await?;
             let header = Header::decode(bytes);
             let at = payload.len();
             payload.resize(at + header.len, 0);
-            self.read_exact(&mut payload[at..])?;
+            self.read_exact(&mut payload[at..]).await?;
             if !header.is_continued() {
                 into.push(Packet { sequence: header.sequence, payload: payload.clone() });
                 return Ok(payload);
@@ -97,9 +124,13 @@ impl Packets {
         }
     }
 
-    fn read_results(&mut self, abilities: Abilities, into: &mut Vec<Packet>) -> io::Result<()> {
+    async fn read_results(
+        &mut self,
+        abilities: Abilities,
+        into: &mut Vec<Packet>,
+    ) -> io::Result<()> {
         loop {
-            let first = self.read(into)?;
+            let first = self.read(into).await?;
             if first.first() == Some(&OK) {
                 self.mask_flags(into, abilities, true);
             }
@@ -108,12 +139,12 @@ impl Packets {
                 Some(&OK) => end(&first, true)?.0,
                 Some(&LOCAL_INFILE) => {
                     let sequence = into.last().map_or(0, |packet| packet.sequence);
-                    self.send(sequence.wrapping_add(1), FILE)?;
-                    self.send(sequence.wrapping_add(2), b"")?;
+                    self.send(sequence.wrapping_add(1), FILE).await?;
+                    self.send(sequence.wrapping_add(2), b"").await?;
                     continue;
                 }
                 _ => {
-                    let Some(end) = self.read_result(&first, abilities, into)? else {
+                    let Some(end) = self.read_result(&first, abilities, into).await? else {
                         return Ok(());
                     };
                     end.0
@@ -126,12 +157,12 @@ impl Packets {
     }
 
     /// Reads the beginning of a result, or all that is said in its place.
-    pub(super) fn read_definitions(
+    pub(super) async fn read_definitions(
         &mut self,
         abilities: Abilities,
         into: &mut Vec<Packet>,
     ) -> io::Result<()> {
-        let first = self.read(into)?;
+        let first = self.read(into).await?;
         match first.first() {
             Some(&(OK | ERR | LOCAL_INFILE)) => {
                 if first[0] == OK {
@@ -141,10 +172,10 @@ impl Packets {
             _ => {
                 let columns = Reader::new(&first).lenenc("columns").map_err(io::Error::other)?;
                 for _ in 0..columns {
-                    self.read(into)?;
+                    self.read(into).await?;
                 }
                 if !abilities.no_eof {
-                    self.read(into)?;
+                    self.read(into).await?;
                     self.mask_flags(into, abilities, false);
                 }
             }
@@ -153,7 +184,7 @@ impl Packets {
     }
 
     /// Reads definitions and rows; `None` after an error.
-    fn read_result(
+    async fn read_result(
         &mut self,
         first: &[u8],
         abilities: Abilities,
@@ -164,18 +195,18 @@ impl Packets {
         let follow = !abilities.cache || reader.is_empty() || reader.rest() == [1];
         if follow {
             for _ in 0..columns {
-                self.read(into)?;
+                self.read(into).await?;
             }
         }
         if abilities.no_eof {
-            return self.read_rows(abilities, into);
+            return self.read_rows(abilities, into).await;
         }
-        let eof = end(&self.read(into)?, false)?;
+        let eof = end(&self.read(into).await?, false)?;
         self.mask_flags(into, abilities, false);
         if eof.0.has(Status::CURSOR_EXISTS) {
             return Ok(Some(eof));
         }
-        let Some(End(last)) = self.read_rows(abilities, into)? else { return Ok(None) };
+        let Some(End(last)) = self.read_rows(abilities, into).await? else { return Ok(None) };
         if abilities.trusts {
             return Ok(Some(eof));
         }
@@ -185,13 +216,13 @@ impl Packets {
         Ok(Some(End(Status(last.0 | more))))
     }
 
-    fn read_rows(
+    async fn read_rows(
         &mut self,
         abilities: Abilities,
         into: &mut Vec<Packet>,
     ) -> io::Result<Option<End>> {
         loop {
-            let row = self.read(into)?;
+            let row = self.read(into).await?;
             let longest = if abilities.no_eof { 0xff_ffff } else { 9 };
             match row.first() {
                 Some(&ERR) => return Ok(None),
@@ -204,8 +235,12 @@ impl Packets {
         }
     }
 
-    fn read_prepared(&mut self, abilities: Abilities, into: &mut Vec<Packet>) -> io::Result<()> {
-        let first = self.read(into)?;
+    async fn read_prepared(
+        &mut self,
+        abilities: Abilities,
+        into: &mut Vec<Packet>,
+    ) -> io::Result<()> {
+        let first = self.read(into).await?;
         if first.first() != Some(&OK) || first.len() < 9 {
             return Ok(());
         }
@@ -214,7 +249,7 @@ impl Packets {
         for definitions in [parameters, columns] {
             let eof = u32::from(definitions > 0 && !abilities.no_eof);
             for _ in 0..u32::from(definitions) + eof {
-                self.read(into)?;
+                self.read(into).await?;
             }
             if eof > 0 {
                 self.mask_flags(into, abilities, false);
@@ -248,12 +283,12 @@ impl Packets {
         }
     }
 
-    fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+    async fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         while self.unread.len() - self.at < bytes.len() {
             self.unread.drain(..self.at);
             self.at = 0;
             let mut chunk = [0; 16 << 10];
-            match self.stream.read(&mut chunk)? {
+            match poll_fn(|context| self.stream.poll_read(context, &mut chunk)).await? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 read => self.unread.extend_from_slice(&chunk[..read]),
             }

@@ -6,7 +6,9 @@
 //! a step has got no answer at all, no client takes another step: the outcome is known, and took long enough.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -73,7 +75,11 @@ pub fn run(program: &Program, door: &Door, waits: Waits) -> Trace {
 
 fn serve(mut peer: Peer, client: usize, inbox: &Receiver<Order>, done: &Sender<Done>) {
     while let Ok(Order { step, action, ids }) = inbox.recv() {
-        let outcome = peer.act(&action, &ids);
+        let outcome =
+            match pin!(peer.act(&action, &ids)).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(outcome) => outcome,
+                Poll::Pending => unreachable!("its socket has the thread wait"),
+            };
         if done.send(Done { step, client, outcome, id: peer.id() }).is_err() {
             return;
         }
