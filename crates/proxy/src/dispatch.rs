@@ -36,6 +36,8 @@ pub(crate) mod handover;
 pub(crate) mod in_flight;
 pub(crate) mod input;
 pub(crate) mod interrupted;
+#[cfg(feature = "simulation")]
+pub(crate) mod invariants;
 pub(crate) mod kill;
 pub(crate) mod kill_orders;
 pub(crate) mod large_commands;

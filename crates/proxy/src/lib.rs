@@ -1,5 +1,6 @@
 //! The running proxy, in rooms. Each uses only those that are below it in this list; a test checks that.
 //!
+//! * `simulation`: a process in a simulated world, for tests
 //! * [`run`]: start, stop, signals, logs, a worker's loop
 //! * [`admin`]: the console, the HTTP port, metrics
 //! * [`frontend`]: how a client gets in, and becomes another user
@@ -28,6 +29,8 @@ pub mod placement;
 mod pool;
 mod records;
 mod run;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod users;
 mod worker;
 

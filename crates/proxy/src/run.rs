@@ -1,10 +1,10 @@
 //! Starts the proxy and stops it: listeners, workers, signals.
 
-mod event_loop;
+pub(crate) mod event_loop;
 mod hardening;
 pub mod logs;
 mod ready;
-mod recovery;
+pub(crate) mod recovery;
 mod remembered;
 mod signals;
 mod supervised;

@@ -30,6 +30,11 @@ pub(crate) enum Due {
 }
 
 impl Agenda {
+    #[cfg(feature = "simulation")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.borrow().is_empty()
+    }
+
     /// A statement has left its slot.
     pub(crate) fn leave_slot(&self, server: ServerId, slot: Option<Slot>) {
         if let Some(slot) = slot {

@@ -228,6 +228,14 @@ impl Backend {
         }
     }
 
+    #[cfg(feature = "simulation")]
+    pub(crate) fn has_slot(&self) -> bool {
+        let slot = self.slot.take();
+        let has = slot.is_some();
+        self.slot.set(slot);
+        has
+    }
+
     /// Something was sent for a client: it is in front, or what is in front goes on.
     #[inline]
     pub(crate) fn see_sent(&self) {

@@ -16,4 +16,6 @@ pub(crate) struct Accepted {
 pub(crate) enum Socket {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
+    #[cfg(feature = "simulation")]
+    Memory(backend::stream::Packed),
 }

@@ -42,6 +42,8 @@ pub(crate) fn see_no_room(worker: &Worker, socket: &Socket, fault: &Fault) {
     let peer = match socket {
         Socket::Tcp(stream) => stream.peer_addr().ok(),
         Socket::Unix(_) => None,
+        #[cfg(feature = "simulation")]
+        Socket::Memory(_) => None,
     };
     see_fault(worker, &Applicant { peer: peer.into(), ..Applicant::default() }, fault);
 }

@@ -283,7 +283,7 @@ async fn serve(
     Ok(())
 }
 
-async fn take(worker: &Rc<Worker>, accepted: io::Result<Accepted>) {
+pub(crate) async fn take(worker: &Rc<Worker>, accepted: io::Result<Accepted>) {
     match accepted {
         Ok(accepted) => {
             let clients = worker.shared.clients.fetch_add(1, Ordering::Relaxed);
@@ -312,6 +312,8 @@ fn lacks_descriptors(worker: &Worker, socket: &ClientSocket) -> Option<String> {
     let descriptor = match socket {
         ClientSocket::Tcp(stream) => stream.as_raw_fd(),
         ClientSocket::Unix(stream) => stream.as_raw_fd(),
+        #[cfg(feature = "simulation")]
+        ClientSocket::Memory(_) => 0,
     };
     let descriptors = &worker.shared.cluster.dialer.descriptors;
     if descriptors.admit_client(descriptor) {
@@ -340,6 +342,8 @@ fn refuse(worker: &Worker, socket: &ClientSocket, why: &str) {
     let _ = match socket {
         ClientSocket::Tcp(stream) => (&*stream).write_all(&greeting),
         ClientSocket::Unix(stream) => (&*stream).write_all(&greeting),
+        #[cfg(feature = "simulation")]
+        ClientSocket::Memory(_) => Ok(()),
     };
 }
 

@@ -92,6 +92,8 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
     let stream = match socket {
         Socket::Tcp(stream) => Stream::from(tokio::net::TcpStream::from_std(stream).ok()?),
         Socket::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.try_into().ok()?,
+        #[cfg(feature = "simulation")]
+        Socket::Memory(packed) => packed.unpack().ok()?,
     };
     let limit = worker.plan().limits.login;
     // Where no user is known, every client is passed through, and the server is asked before the client; unless the

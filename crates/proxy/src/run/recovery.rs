@@ -20,7 +20,7 @@ use crate::worker::steps::step;
 use crate::worker::wreckage::{self, Wreck};
 
 /// A panic in the middle of a change of what all clients of the worker depend on is not recovered from.
-pub(super) fn ask_of_doubt(worker: &Rc<Worker>) {
+pub(crate) fn ask_of_doubt(worker: &Rc<Worker>) {
     let worker = Rc::downgrade(worker);
     panics::ask_of_doubt(move || worker.upgrade().is_some_and(|worker| worker.is_being_changed()));
 }

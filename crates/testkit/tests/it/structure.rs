@@ -8,6 +8,7 @@ use syn::visit::{self, Visit};
 
 /// The rooms of `proxy`, each of which uses only those behind it in this list.
 const PROXY: &[&str] = &[
+    "simulation",
     "run",
     "admin",
     "frontend",
