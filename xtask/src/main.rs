@@ -1,6 +1,6 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
 //! beyond | bulk | cost | allocations | gate-cost | rule-cost | turn-cost | differ | logins | logs | linear | hostile | impostors |
-//! reloads | rights | rules | servers | set-up | share-cost | cache-cost | package | upgrades |
+//! reloads | rights | rules | servers | set-up | sim | share-cost | cache-cost | package | upgrades |
 //! texts`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
@@ -32,6 +32,7 @@ mod rules;
 mod servers;
 mod set_up;
 mod share_cost;
+mod sim;
 mod texts;
 mod turn_cost;
 mod upgrades;
@@ -244,6 +245,11 @@ enum Task {
         #[command(flatten)]
         extent: package::Extent,
     },
+    /// Runs worlds in which a whole process, its clients and its server are simulated, by their seeds
+    Sim {
+        #[command(flatten)]
+        extent: sim::Extent,
+    },
     /// Runs little applications of many libraries, and tells which of them share backends, and what
     /// that costs. Or sets Flifo up beside servers that others depend on, and takes that back.
     SetUp {
@@ -382,6 +388,7 @@ fn run(task: Task) -> Result<()> {
             servers::run(&part, &flifo, &Interrupt::listen()?)
         }
         Task::Package { extent } => package::run(&extent, &Interrupt::listen()?),
+        Task::Sim { extent } => sim::run(&extent, &Interrupt::listen()?),
         Task::SetUp { library, beside, keep, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             let interrupt = Interrupt::listen()?;

@@ -1,0 +1,431 @@
+//! The world's network: what is under way between clients, the process and the server, and when it arrives.
+//!
+//! Owns every connection and the queue of events. Bytes of one direction keep their order; between connections there
+//! is none. Invariant: nothing happens but by an event, and each event has a time of its own in the queue.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use backend::stream::memory::{self, Far, Memory, Near, Post};
+use testkit::differ::peer::Link;
+
+use crate::dice::Dice;
+use crate::model::tables::hash;
+use crate::model::{Deed, Model};
+
+/// The network and the server behind it.
+pub struct Net {
+    /// Milliseconds since the world began.
+    pub now: u64,
+    pub model: Model,
+    dice: Dice,
+    post: Post,
+    lines: BTreeMap<u64, Line>,
+    next_line: u64,
+    events: BTreeMap<(u64, u64), Event>,
+    next_event: u64,
+    /// Bytes that the process may have under way on a connection.
+    pub room: usize,
+    /// New connections to the server are refused.
+    pub is_server_down: bool,
+    /// A hash of all bytes that were sent, by whom and when.
+    pub digest: u64,
+    /// The server does nothing before this time.
+    pub stands_until: u64,
+}
+
+/// A connection.
+struct Line {
+    /// Its end in the process, if it has one.
+    far: Option<Far>,
+    other: Other,
+    /// When the last bytes of each direction arrive: up to the server's side, down to the client's.
+    up: u64,
+    down: u64,
+    has_ended_up: bool,
+}
+
+/// What a connection's end outside the process belongs to.
+enum Other {
+    Client(Arc<Mutex<Inbox>>),
+    Server,
+    /// A client that talks to the server directly.
+    Direct(Arc<Mutex<Inbox>>),
+}
+
+/// A client's end.
+#[derive(Default)]
+struct Inbox {
+    arrived: VecDeque<u8>,
+    is_ended: bool,
+    is_reset: bool,
+    waker: Option<Waker>,
+    sent: Vec<u8>,
+    is_gone: bool,
+}
+
+enum Event {
+    Up(u64, Vec<u8>),
+    Down(u64, Vec<u8>),
+    /// The client's side, or the process's side towards the server, sends nothing more.
+    UpEnds(u64),
+    DownEnds(u64),
+    Reset(u64),
+    /// What a connection's end in the process has sent is looked at again.
+    Look(u64),
+}
+
+pub type Shared = Arc<Mutex<Net>>;
+
+/// What happens goes on also if a world has panicked: its panic is what is told.
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Net {
+    pub fn new(model: Model, dice: Dice) -> Self {
+        Self {
+            now: 0,
+            model,
+            dice,
+            post: Post::default(),
+            lines: BTreeMap::new(),
+            next_line: 1,
+            events: BTreeMap::new(),
+            next_event: 0,
+            room: 1 << 20,
+            is_server_down: false,
+            digest: 0,
+            stands_until: 0,
+        }
+    }
+
+    fn add(&mut self, far: Option<Far>, other: Other) -> u64 {
+        let number = self.next_line;
+        self.next_line += 1;
+        let (up, down) = (self.now, self.now);
+        self.lines.insert(number, Line { far, other, up, down, has_ended_up: false });
+        number
+    }
+
+    fn near(&mut self, addresses: (SocketAddr, SocketAddr)) -> (Memory, Far) {
+        memory::line(self.next_line, addresses, self.room, &self.post)
+    }
+
+    /// The process connects to the server.
+    pub fn dial(&mut self) -> io::Result<Memory> {
+        if self.is_server_down {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let (near, far) = self.near((address(2, 3306), address(1, 40_000)));
+        let number = self.add(Some(far), Other::Server);
+        let mut deeds = Vec::new();
+        self.model.accept(number, &mut deeds);
+        self.carry_out(deeds);
+        Ok(near)
+    }
+
+    /// A client connects to the process. The first end is the process's.
+    pub fn connect(&mut self) -> (Memory, Box<dyn Link>) {
+        let port = 1024 + (self.next_line % 60_000) as u16;
+        let (near, far) = self.near((address(3, port), address(1, 6033)));
+        let inbox = Arc::new(Mutex::new(Inbox::default()));
+        let number = self.add(Some(far), Other::Client(Arc::clone(&inbox)));
+        (near, Box::new(ClientEnd { number, inbox, post: Arc::clone(&self.post) }))
+    }
+
+    /// A client connects to the server.
+    pub fn connect_directly(&mut self) -> Box<dyn Link> {
+        let inbox = Arc::new(Mutex::new(Inbox::default()));
+        let number = self.add(None, Other::Direct(Arc::clone(&inbox)));
+        let mut deeds = Vec::new();
+        self.model.accept(number, &mut deeds);
+        self.carry_out(deeds);
+        Box::new(ClientEnd { number, inbox, post: Arc::clone(&self.post) })
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.events.insert((at, self.next_event), event);
+        self.next_event += 1;
+    }
+
+    /// When bytes that leave now arrive, behind those that left before.
+    fn arrival(&mut self, before: u64) -> u64 {
+        let delay = match self.dice.below(40) {
+            0 => 5 + self.dice.below(60),
+            1..10 => 1 + self.dice.below(4),
+            _ => 1,
+        };
+        (self.now + delay).max(before)
+    }
+
+    /// Bytes go on their way, sometimes in pieces.
+    fn send(&mut self, number: u64, is_up: bool, bytes: &[u8]) {
+        for part in [&self.now.to_le_bytes()[..], &number.to_le_bytes(), &[u8::from(is_up)], bytes]
+        {
+            self.digest = hash(self.digest, part);
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let piece = match self.dice.below(12) {
+                0 => 1 + self.dice.below(rest.len() as u64) as usize,
+                _ => rest.len(),
+            };
+            let (bytes, behind) = rest.split_at(piece);
+            rest = behind;
+            let Some(line) = self.lines.get(&number) else { return };
+            let before = if is_up { line.up } else { line.down };
+            let at = self.arrival(before);
+            let Some(line) = self.lines.get_mut(&number) else { return };
+            let event = if is_up {
+                line.up = at;
+                Event::Up(number, bytes.to_vec())
+            } else {
+                line.down = at;
+                Event::Down(number, bytes.to_vec())
+            };
+            self.schedule(at, event);
+        }
+    }
+
+    /// Takes up what ends of connections have done since.
+    pub fn collect(&mut self) {
+        loop {
+            let told = std::mem::take(&mut *lock(&self.post));
+            if told.is_empty() {
+                return;
+            }
+            for number in told {
+                self.collect_from(number);
+            }
+        }
+    }
+
+    fn collect_from(&mut self, number: u64) {
+        let Some(line) = self.lines.get(&number) else { return };
+        let mut ends = None;
+        if let Some(far) = line.far.clone() {
+            let is_up = matches!(line.other, Other::Server);
+            // Sometimes the peer does not take all at once.
+            let most = match self.dice.below(10) {
+                0 => 1 + self.dice.below(300) as usize,
+                _ => usize::MAX,
+            };
+            let bytes = far.take(most);
+            self.send(number, is_up, &bytes);
+            if far.waiting() > 0 {
+                let at = self.now + 1 + self.dice.below(20);
+                self.schedule(at, Event::Look(number));
+            } else if far.near() != Near::Open {
+                ends = Some(is_up);
+            }
+        }
+        let inbox = match self.lines.get(&number).map(|line| &line.other) {
+            Some(Other::Client(inbox) | Other::Direct(inbox)) => Some(Arc::clone(inbox)),
+            _ => None,
+        };
+        if let Some(inbox) = inbox {
+            let (bytes, is_gone) = {
+                let mut inbox = lock(&inbox);
+                (std::mem::take(&mut inbox.sent), inbox.is_gone)
+            };
+            self.send(number, true, &bytes);
+            if is_gone
+                && let Some(line) = self.lines.get_mut(&number)
+                && !line.has_ended_up
+            {
+                line.has_ended_up = true;
+                let before = line.up;
+                let at = self.arrival(before);
+                self.schedule(at, Event::UpEnds(number));
+            }
+        }
+        if let Some(is_up) = ends
+            && let Some(line) = self.lines.get_mut(&number)
+        {
+            let before = if is_up { line.up } else { line.down };
+            let at = self.arrival(before);
+            self.schedule(at, if is_up { Event::UpEnds(number) } else { Event::DownEnds(number) });
+        }
+    }
+
+    fn carry_out(&mut self, deeds: Vec<Deed>) {
+        for deed in deeds {
+            match deed {
+                Deed::Send(number, bytes) => self.send(number, false, &bytes),
+                Deed::Close(number) => {
+                    let Some(line) = self.lines.get(&number) else { continue };
+                    let before = line.down;
+                    let at = self.arrival(before);
+                    self.schedule(at, Event::DownEnds(number));
+                }
+            }
+        }
+    }
+
+    /// When something happens next.
+    pub fn due(&self) -> Option<u64> {
+        let event = self.events.keys().next().map(|(at, _)| *at);
+        event.into_iter().chain(self.model_due()).min()
+    }
+
+    fn model_due(&self) -> Option<u64> {
+        self.model.due().map(|due| due.max(self.stands_until))
+    }
+
+    /// Does the next thing that is due by now. False: there is none.
+    pub fn step(&mut self) -> bool {
+        if self.model_due().is_some_and(|due| due <= self.now) {
+            let mut deeds = Vec::new();
+            self.model.tick(self.now, &mut deeds);
+            self.carry_out(deeds);
+            return true;
+        }
+        let Some((&key, _)) = self.events.iter().next().filter(|((at, _), _)| *at <= self.now)
+        else {
+            return false;
+        };
+        if let Some(event) = self.events.remove(&key) {
+            self.happen(event);
+        }
+        true
+    }
+
+    fn happen(&mut self, event: Event) {
+        let (Event::Up(number, _)
+        | Event::Down(number, _)
+        | Event::UpEnds(number)
+        | Event::DownEnds(number)
+        | Event::Look(number)
+        | Event::Reset(number)) = &event;
+        let number = *number;
+        let Some(line) = self.lines.get(&number) else { return };
+        let is_server = matches!(line.other, Other::Server | Other::Direct(_));
+        let far = line.far.clone();
+        let inbox = match &line.other {
+            Other::Client(inbox) | Other::Direct(inbox) => Some(Arc::clone(inbox)),
+            Other::Server => None,
+        };
+        let mut deeds = Vec::new();
+        match event {
+            Event::Up(_, bytes) if is_server => {
+                self.model.hear(number, &bytes, self.now, &mut deeds);
+            }
+            Event::Up(_, bytes) => far.into_iter().for_each(|far| far.deliver(&bytes)),
+            Event::Down(_, bytes) => match inbox {
+                Some(inbox) => lock(&inbox).hear(&bytes),
+                None => far.into_iter().for_each(|far| far.deliver(&bytes)),
+            },
+            Event::UpEnds(_) if is_server => self.model.forget(number, self.now, &mut deeds),
+            Event::UpEnds(_) => far.into_iter().for_each(|far| far.close()),
+            Event::DownEnds(_) => match inbox {
+                Some(inbox) => lock(&inbox).end(false),
+                None => far.into_iter().for_each(|far| far.close()),
+            },
+            Event::Look(_) => self.collect_from(number),
+            Event::Reset(_) => {
+                far.iter().for_each(Far::reset);
+                inbox.iter().for_each(|inbox| lock(inbox).end(true));
+                if is_server {
+                    self.model.forget(number, self.now, &mut deeds);
+                }
+            }
+        }
+        self.carry_out(deeds);
+    }
+
+    /// The server dies: its connections break.
+    pub fn crash(&mut self) {
+        let mut deeds = Vec::new();
+        self.model.crash(self.now, &mut deeds);
+        self.carry_out(deeds);
+    }
+
+    /// A connection breaks, of those between the process and the server or of clients.
+    pub fn cut(&mut self, of_server: bool) {
+        let fits = |line: &Line| matches!(line.other, Other::Server) == of_server;
+        let all: Vec<_> = self.lines.iter().filter(|(_, it)| fits(it)).map(|(at, _)| *at).collect();
+        if !all.is_empty() {
+            let number = *self.dice.pick(&all);
+            self.schedule(self.now, Event::Reset(number));
+        }
+    }
+
+    /// A connection, or its statement, is killed at the server.
+    pub fn kill(&mut self) {
+        let mut deeds = Vec::new();
+        self.model.kill_any(self.now, &mut deeds);
+        self.carry_out(deeds);
+    }
+}
+
+fn address(host: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, host], port))
+}
+
+impl Inbox {
+    fn hear(&mut self, bytes: &[u8]) {
+        self.arrived.extend(bytes);
+        self.wake();
+    }
+
+    fn end(&mut self, is_reset: bool) {
+        self.is_ended = true;
+        self.is_reset |= is_reset;
+        self.wake();
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// What a client program has of its connection.
+struct ClientEnd {
+    number: u64,
+    inbox: Arc<Mutex<Inbox>>,
+    post: Post,
+}
+
+impl Link for ClientEnd {
+    fn poll_read(&mut self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut inbox = lock(&self.inbox);
+        if inbox.is_reset {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        if inbox.arrived.is_empty() {
+            if inbox.is_ended {
+                return Poll::Ready(Ok(0));
+            }
+            inbox.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        let read = into.len().min(inbox.arrived.len());
+        for (place, byte) in into.iter_mut().zip(inbox.arrived.drain(..read)) {
+            *place = byte;
+        }
+        Poll::Ready(Ok(read))
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut inbox = lock(&self.inbox);
+        if inbox.is_ended {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        inbox.sent.extend_from_slice(bytes);
+        lock(&self.post).push(self.number);
+        Poll::Ready(Ok(bytes.len()))
+    }
+}
+
+impl Drop for ClientEnd {
+    fn drop(&mut self) {
+        lock(&self.inbox).is_gone = true;
+        lock(&self.post).push(self.number);
+    }
+}

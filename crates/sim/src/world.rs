@@ -1,0 +1,452 @@
+//! One world: its clients, the process, the server, and what happens to them; all of it by a seed.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use proxy::simulation::Process;
+use testkit::differ::compare::{self, Difference};
+use testkit::differ::peer::{Dial, Door, Outcome, Peer};
+use testkit::differ::program::{Action, Program, USERS};
+use testkit::differ::run::Trace;
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::time::Instant;
+use wire::auth::Plugin;
+
+use crate::dice::Dice;
+use crate::judge;
+use crate::model::tables::{Table, Tables};
+use crate::model::{Flaw, Model};
+use crate::net::{Net, Shared, lock};
+use crate::programs;
+
+/// What a world is like.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub seed: u64,
+    pub clients: usize,
+    /// Of each client.
+    pub steps: usize,
+    /// Things go wrong: connections break, the server dies or stands still, statements are killed.
+    pub faults: bool,
+    /// What the server does wrong to the process, and to no client that asks it directly.
+    pub flaw: Option<Flaw>,
+    /// What the server hears is printed.
+    pub tells: bool,
+}
+
+impl Shape {
+    /// The shape of a seed.
+    pub fn of(seed: u64) -> Self {
+        let mut dice = Dice::of(seed, "shape");
+        let clients = 2 + dice.below(5) as usize;
+        let steps = 10 + dice.below(30) as usize;
+        Self { seed, clients, steps, faults: dice.once_in(2), flaw: None, tells: false }
+    }
+}
+
+/// What was wrong in a world.
+#[derive(Debug)]
+pub enum Fault {
+    /// A client was answered otherwise than directly.
+    Answer(Box<Difference>),
+    /// Clients were not done after so long.
+    Late(Duration),
+    /// What was acknowledged is not there once, or what was refused is there.
+    Lost(String),
+    /// An invariant does not hold, at this time of the world.
+    Broken(Duration, String),
+    /// Something is left when all clients have gone.
+    Left(String),
+    /// It could not begin.
+    Start(String),
+    /// It has panicked; the message is on standard error.
+    Panicked,
+}
+
+/// What came of a world.
+#[derive(Debug)]
+pub struct Report {
+    pub fault: Option<Fault>,
+    pub statements: usize,
+    pub trace: Trace,
+    /// A hash of all that was sent in it: the same for the same seed.
+    pub digest: u64,
+}
+
+const PASSWORD: &str = "secret";
+
+/// So long clients may take, in the world's time.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Runs the world of a seed, in a thread of its own: what a thread draws at random goes by the seed from its beginning.
+///
+/// # Panics
+/// If there is no thread for it.
+pub fn run(shape: &Shape) -> Report {
+    run_program(shape, &program(shape))
+}
+
+/// Runs a world whose clients do something else.
+///
+/// # Panics
+/// If there is no thread for it.
+pub fn run_program(shape: &Shape, program: &Program) -> Report {
+    let (shape, program) = (shape.clone(), program.clone());
+    let seed = shape.seed;
+    let builder = std::thread::Builder::new().name(format!("world {seed}")).stack_size(16 << 20);
+    let world = builder.spawn(move || {
+        sys::random::seeded::begin(seed);
+        let direct = live(&shape, &program, Passage::Direct).trace;
+        let through = live(&shape, &program, Passage::Through);
+        let difference = match shape.faults {
+            true => judge::compare(&program, &direct, (&through.trace, &through.anew)),
+            false => compare::compare(&program, &direct, &through.trace),
+        };
+        let fault = through.fault.or_else(|| difference.map(|it| Fault::Answer(Box::new(it))));
+        let marks = || judge::lost(&program, &through.trace, &through.marks).map(Fault::Lost);
+        let fault = fault.or_else(marks);
+        let (statements, digest) = (program.steps.len(), through.digest);
+        Report { fault, statements, trace: through.trace, digest }
+    });
+    world.expect("a thread").join().unwrap_or_else(|_| {
+        let fault = Some(Fault::Panicked);
+        Report { fault, statements: 0, trace: Trace::new(), digest: 0 }
+    })
+}
+
+/// What the clients of a world do.
+pub fn program(shape: &Shape) -> Program {
+    programs::program(&mut Dice::of(shape.seed, "programs"), shape.clients, shape.steps)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passage {
+    Direct,
+    Through,
+}
+
+#[derive(Default)]
+struct Lived {
+    trace: Trace,
+    anew: Vec<bool>,
+    /// What was written, and how often.
+    marks: BTreeMap<u64, u32>,
+    digest: u64,
+    fault: Option<Fault>,
+}
+
+fn live(shape: &Shape, program: &Program, passage: Passage) -> Lived {
+    let runtime: LocalRuntime = Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build_local(LocalOptions::default())
+        .expect("a runtime");
+    let lived = runtime.block_on(World::begin(shape, program, passage).run());
+    runtime.shutdown_timeout(Duration::ZERO);
+    lived
+}
+
+struct World<'a> {
+    shape: &'a Shape,
+    program: &'a Program,
+    passage: Passage,
+    net: Shared,
+    process: Result<Option<Rc<Process>>, String>,
+    began: Instant,
+    faults: RefCell<Dice>,
+    /// When the server comes up again.
+    comes_up: Cell<Option<u64>>,
+}
+
+/// What clients have seen, step by step of the program.
+#[derive(Clone)]
+struct Seen {
+    outcomes: Rc<RefCell<Vec<Option<Outcome>>>>,
+    /// The client had lost its connection, and has connected anew before.
+    anew: Rc<RefCell<Vec<bool>>>,
+    ids: Rc<RefCell<Vec<u32>>>,
+}
+
+/// So often a client tries to connect before it gives up.
+const RETRIES: usize = 300;
+
+impl<'a> World<'a> {
+    fn begin(shape: &'a Shape, program: &'a Program, passage: Passage) -> Self {
+        let mut model = Model::new(Dice::of(shape.seed, "model"));
+        furnish(model.tables(), program.clients.len());
+        if passage == Passage::Through {
+            (model.flaw, model.tells) = (shape.flaw, shape.tells);
+        }
+        let net = Net::new(model, Dice::of(shape.seed, "network"));
+        let net = Arc::new(Mutex::new(net));
+        let faults = RefCell::new(Dice::of(shape.seed, "faults"));
+        let (process, began) = (Ok(None), Instant::now());
+        Self { shape, program, passage, net, process, began, faults, comes_up: Cell::new(None) }
+    }
+
+    async fn run(mut self) -> Lived {
+        self.began = Instant::now();
+        if self.passage == Passage::Through {
+            let net = Arc::clone(&self.net);
+            backend::dial::simulated::enter(move |_| {
+                let net = Arc::clone(&net);
+                Box::pin(async move { lock(&net).dial().map(Into::into) })
+            });
+            let configuration = configuration(self.shape);
+            self.process = Process::start(&configuration).map(|it| Some(Rc::new(it)));
+        }
+        let process = match &self.process {
+            Ok(process) => process.clone(),
+            Err(why) => {
+                let fault = Some(Fault::Start(why.clone()));
+                return Lived { fault, ..Lived::default() };
+            }
+        };
+        let steps = self.program.steps.len();
+        let seen = Seen {
+            outcomes: Rc::new(RefCell::new(vec![None; steps])),
+            anew: Rc::new(RefCell::new(vec![false; steps])),
+            ids: Rc::new(RefCell::new(vec![0; self.program.clients.len()])),
+        };
+        let (arrivals, mut accepted) = tokio::sync::mpsc::unbounded_channel();
+        let mut tasks = Vec::new();
+        for client in 0..self.program.clients.len() {
+            let dial = self.dial(&arrivals);
+            let peer = Peer::over(dial, door(), client, self.program.clients[client]);
+            let steps = self.program.steps.iter().cloned().enumerate();
+            let steps = steps.filter(|(_, step)| step.client == client).collect::<Vec<_>>();
+            let dice = Dice::of(self.shape.seed, &format!("client {client}"));
+            let connects_anew = self.shape.faults && self.passage == Passage::Through;
+            let steps = take_steps(peer, steps, seen.clone(), (dice, connects_anew));
+            tasks.push(tokio::task::spawn_local(steps));
+        }
+        let mut fault = None;
+        while tasks.iter().any(|task| !task.is_finished()) {
+            if self.began.elapsed() > PATIENCE {
+                fault = Some(Fault::Late(self.began.elapsed()));
+                break;
+            }
+            while let Ok(end) = accepted.try_recv() {
+                process.iter().for_each(|process| process.accept(end_of(&end)));
+            }
+            self.turn().await;
+            if let Some(broken) = process.as_ref().map(|it| it.broken()).filter(|it| !it.is_empty())
+            {
+                fault = Some(Fault::Broken(self.began.elapsed(), broken.join("; ")));
+                break;
+            }
+        }
+        for task in tasks {
+            if task.is_finished() {
+                task.await.expect("a client does not panic");
+            }
+        }
+        if let (Some(process), None) = (&process, &fault) {
+            fault = self.end(process).await;
+        }
+        let anew = seen.anew.take();
+        let outcomes = seen
+            .outcomes
+            .borrow()
+            .iter()
+            .map(|it| it.clone().unwrap_or(Outcome::Skipped))
+            .collect();
+        let mut net = lock(&self.net);
+        let (marks, digest) = (net.model.tables().marks.clone(), net.digest);
+        Lived { trace: outcomes, anew, marks, digest, fault }
+    }
+
+    /// Lets time pass until something happens, and has it happen.
+    async fn turn(&self) {
+        let now = || u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let due = {
+            let mut net = lock(&self.net);
+            net.now = now();
+            net.collect();
+            net.due()
+        };
+        // The clock moves on only when no task has anything to do.
+        let next = due.unwrap_or(u64::MAX).clamp(now() + 1, now() + 10);
+        tokio::time::sleep_until(self.began + Duration::from_millis(next)).await;
+        let mut net = lock(&self.net);
+        net.now = now();
+        net.collect();
+        if self.shape.faults && self.passage == Passage::Through {
+            self.fault(&mut net);
+        }
+        let most = 1 + self.shape.seed % 4;
+        for _ in 0..most {
+            if !net.step() {
+                break;
+            }
+        }
+    }
+
+    /// Has something go wrong, now and then.
+    fn fault(&self, net: &mut Net) {
+        let mut dice = self.faults.borrow_mut();
+        if self.comes_up.get().is_some_and(|at| at <= net.now) {
+            self.comes_up.set(None);
+            net.is_server_down = false;
+        }
+        if !dice.once_in(150) {
+            return;
+        }
+        match dice.below(8) {
+            0 | 1 => net.cut(true),
+            2 => net.cut(false),
+            3 => {
+                net.crash();
+                net.is_server_down = true;
+                self.comes_up.set(Some(net.now + 1 + dice.below(3000)));
+            }
+            4 => net.stands_until = net.now + 1 + dice.below(4000),
+            _ => net.kill(),
+        }
+    }
+
+    /// All clients have gone: what is left?
+    async fn end(&self, process: &Process) -> Option<Fault> {
+        let gone = Instant::now();
+        while process.clients() > 0 {
+            if gone.elapsed() > Duration::from_secs(120) {
+                let left = format!("{} clients are connected that have gone", process.clients());
+                return Some(Fault::Left(left));
+            }
+            self.turn().await;
+        }
+        let quiet = Instant::now();
+        while quiet.elapsed() < Duration::from_secs(3) {
+            self.turn().await;
+        }
+        let left = process.left();
+        if !left.is_empty() {
+            return Some(Fault::Left(left.join("; ")));
+        }
+        process.stop();
+        let stopped = Instant::now();
+        while !process.has_ended() {
+            if stopped.elapsed() > Duration::from_secs(120) {
+                return Some(Fault::Left("a worker that has no clients does not end".to_owned()));
+            }
+            self.turn().await;
+        }
+        None
+    }
+
+    fn dial(&self, arrivals: &tokio::sync::mpsc::UnboundedSender<Arrival>) -> Arc<Dial> {
+        let (net, passage, arrivals) = (Arc::clone(&self.net), self.passage, arrivals.clone());
+        Arc::new(move |_| match passage {
+            Passage::Direct => Ok(lock(&net).connect_directly()),
+            Passage::Through => {
+                let (near, link) = lock(&net).connect();
+                // The world is there as long as its clients.
+                let _ = arrivals.send(Mutex::new(Some(near)));
+                Ok(link)
+            }
+        })
+    }
+}
+
+/// The process's end of a client's new connection.
+type Arrival = Mutex<Option<backend::stream::memory::Memory>>;
+
+fn end_of(arrival: &Arrival) -> backend::stream::memory::Memory {
+    lock(arrival).take().expect("it arrives once")
+}
+
+async fn take_steps(
+    mut peer: Peer,
+    steps: Vec<(usize, testkit::differ::program::Step)>,
+    Seen { outcomes, anew, ids }: Seen,
+    (mut dice, connects_anew): (Dice, bool),
+) {
+    for (number, step) in steps {
+        if dice.once_in(6) {
+            tokio::time::sleep(Duration::from_millis(dice.below(30))).await;
+        }
+        if connects_anew && peer.id() == 0 && step.action != Action::Connect {
+            for _ in 0..RETRIES {
+                let known = ids.borrow().clone();
+                let connecting = peer.act(&Action::Connect, &known);
+                let connected =
+                    tokio::time::timeout(testkit::differ::peer::PATIENCE, connecting).await;
+                if connected.is_ok() && peer.id() != 0 {
+                    anew.borrow_mut()[number] = true;
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            ids.borrow_mut()[step.client] = peer.id();
+        }
+        let known = ids.borrow().clone();
+        let act = peer.act(&step.action, &known);
+        let outcome = match tokio::time::timeout(testkit::differ::peer::PATIENCE, act).await {
+            Ok(outcome) => outcome,
+            Err(_) => Outcome::Stuck(Vec::new()),
+        };
+        let is_stuck = matches!(outcome, Outcome::Stuck(_));
+        ids.borrow_mut()[step.client] = peer.id();
+        outcomes.borrow_mut()[number] = Some(outcome);
+        if is_stuck {
+            return;
+        }
+    }
+}
+
+fn door() -> Door {
+    Door { port: 0, password: PASSWORD.to_owned(), plugin: Plugin::NativePassword, beside: None }
+}
+
+fn furnish(tables: &mut Tables, clients: usize) {
+    for client in 0..clients {
+        let schema = programs::schema(client);
+        tables.create_schema(&schema);
+        for (at, name) in ["t", "u"].into_iter().enumerate() {
+            let table = Table { state: (client * 2 + at) as u64, last_id: 10 };
+            tables.put((&schema, name), table);
+        }
+    }
+    tables.create_schema("shared");
+    for row in ["hot0", "hot1"] {
+        tables.put(("shared", row), Table::default());
+    }
+}
+
+/// The configuration of a world.
+pub fn configuration(shape: &Shape) -> String {
+    let mut dice = Dice::of(shape.seed, "configuration");
+    let connections = 1 + dice.below(4);
+    let limit = 1 + dice.below(connections + 2);
+    let pipeline = *dice.pick(&[1, 1, 2, 4, 8]);
+    let workers = *dice.pick(&[1, 1, 2, 3]);
+    let users: String = (0..USERS)
+        .map(|user| {
+            let name = testkit::differ::peer::user(user);
+            format!("[[users]]\nname = \"{name}\"\npassword = \"{PASSWORD}\"\n")
+        })
+        .collect();
+    format!(
+        "listen = \"10.0.0.1:6033\"\nworkers = {workers}\n[server]\naddress = \"10.0.0.2:3306\"\ntls = \"off\"\n\
+         connections_max = {connections}\nlimit = {limit}\npipeline = {pipeline}\n[tls]\nmode = \"off\"\n\
+         [limits]\nwait = \"120s\"\n[console]\nlisten = []\n[http]\nlisten = []\n{users}"
+    )
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answer(difference) => write!(f, "{difference}"),
+            Self::Late(after) => write!(f, "clients are not done after {after:?}"),
+            Self::Lost(what) => write!(f, "{what}"),
+            Self::Broken(at, what) => write!(f, "at {at:?}: {what}"),
+            Self::Left(what) => write!(f, "left behind: {what}"),
+            Self::Panicked => f.write_str("it has panicked, as standard error says"),
+            Self::Start(why) => write!(f, "it cannot start: {why}"),
+        }
+    }
+}

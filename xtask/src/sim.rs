@@ -1,0 +1,135 @@
+//! `cargo xtask sim`: worlds of seeds, in which a whole process is simulated, its clients and its server with it.
+//!
+//! Owns the threads that run worlds and what is told of them. What a world is stands in the crate `sim`. Invariant: a
+//! world in which something is wrong fails the command, which prints the shortest program that shows it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use bench::interrupt::Interrupt;
+use bench::progress::Progress;
+use sim::world::{self, Report, Shape};
+use testkit::differ::peer::Outcome;
+use testkit::differ::{shrink, text};
+use wire::response::ErrPacket;
+
+#[derive(clap::Args)]
+pub(crate) struct Extent {
+    /// These worlds: a seed, or `A..B` without B.
+    #[arg(long, default_value = "0..1000", value_parser = seeds)]
+    seeds: Range<u64>,
+    /// Prints each command that the server hears.
+    #[arg(long)]
+    tell: bool,
+}
+
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}"));
+    match text.split_once("..") {
+        Some((first, end)) => Ok(number(first)?..number(end)?),
+        None => number(text).map(|seed| seed..seed + 1),
+    }
+}
+
+/// What came of all worlds.
+#[derive(Default)]
+struct Sum {
+    worlds: u64,
+    statements: usize,
+    answers: BTreeMap<String, usize>,
+    digest: u64,
+    wrong: Vec<u64>,
+}
+
+pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
+    let Range { start, end } = extent.seeds;
+    let (next, begun) = (AtomicU64::new(start), Instant::now());
+    let hundreds = end.saturating_sub(start).div_ceil(100);
+    let sum = Mutex::new((Sum::default(), Progress::begin("hundreds of worlds", hundreds)));
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Relaxed);
+                    if seed >= end || interrupt.check().is_err() {
+                        return;
+                    }
+                    let report = world::run(&Shape { tells: extent.tell, ..Shape::of(seed) });
+                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+                    sum.0.add(seed, &report);
+                    if let Some(fault) = report.fault {
+                        eprintln!("seed {seed}: {fault}");
+                    }
+                    if sum.0.worlds.is_multiple_of(100) {
+                        sum.1.step("");
+                    }
+                }
+            });
+        }
+    });
+    interrupt.check()?;
+    let (mut sum, progress) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+    drop(progress);
+    println!(
+        "{} worlds, {} statements in {:.1} s; all that was sent: {:016x}",
+        end.saturating_sub(start),
+        sum.statements,
+        begun.elapsed().as_secs_f64(),
+        sum.digest
+    );
+    for (answer, count) in &sum.answers {
+        println!("{count:>10} {answer}");
+    }
+    sum.wrong.sort_unstable();
+    let Some(first) = sum.wrong.first() else { return Ok(()) };
+    explain(*first);
+    bail!("{} of these worlds are wrong: {:?}", sum.wrong.len(), sum.wrong);
+}
+
+impl Sum {
+    fn add(&mut self, seed: u64, report: &Report) {
+        self.worlds += 1;
+        self.statements += report.statements;
+        // In whatever order they end.
+        self.digest ^= report.digest.rotate_left((seed % 64) as u32);
+        for outcome in &report.trace {
+            *self.answers.entry(kind(outcome)).or_default() += 1;
+        }
+        if report.fault.is_some() {
+            self.wrong.push(seed);
+        }
+    }
+}
+
+fn kind(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Reply(packets) => {
+            let last = packets.last().map(|packet| ErrPacket::decode(&packet.payload));
+            match last {
+                Some(Ok(error)) => format!("error {}", error.code),
+                _ => "answers".to_owned(),
+            }
+        }
+        Outcome::Closed(_) => "ends of connections".to_owned(),
+        Outcome::Skipped => "steps without a connection".to_owned(),
+        Outcome::Stuck(_) => "statements without an answer".to_owned(),
+    }
+}
+
+/// Prints the shortest program that shows what is wrong in a world.
+fn explain(seed: u64) {
+    let shape = Shape::of(seed);
+    eprintln!("seed {seed}: looking for the shortest program that shows it");
+    let fails = |program: &_| world::run_program(&shape, program).fault.is_some();
+    let program = shrink::shrink(&world::program(&shape), fails);
+    println!("\n{}\n{}", world::configuration(&shape), text::print(&program));
+    if let Some(fault) = world::run_program(&shape, &program).fault {
+        println!("{fault}");
+    }
+}
