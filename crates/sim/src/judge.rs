@@ -13,6 +13,7 @@ use testkit::differ::run::Trace;
 use wire::response::{ERR, ErrPacket};
 
 use crate::model::session::FIRST_MARK;
+use crate::programs::is_kill;
 
 /// How far a client's answers can be foretold.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,7 @@ pub fn compare(
     (through, anew): (&Trace, &[bool]),
 ) -> Option<Difference> {
     let mut known = vec![Known::All; program.clients.len()];
+    let mut has_killed = vec![false; program.clients.len()];
     for (at, step) in program.steps.iter().enumerate() {
         let (own, other) = (&through[at], &direct[at]);
         let known = &mut known[step.client];
@@ -40,6 +42,21 @@ pub fn compare(
             // Directly, it has still the session of before.
             *known = Known::Nothing;
         }
+        if is_kill(&step.action) {
+            if is_disturbed(own) {
+                *known = Known::Nothing;
+            }
+            // Directly it is not done. What it was answered says whether its victim was there; its messages stay until
+            // the next statement.
+            has_killed[step.client] = true;
+            continue;
+        }
+        let clears = |text: &[u8]| !text.starts_with(b"SHOW");
+        let is_cleared = matches!(&step.action, Action::Query(text) if clears(text));
+        if has_killed[step.client] && !is_cleared && !is_disturbed(own) {
+            continue;
+        }
+        has_killed[step.client] = false;
         if is_disturbed(own) && own != other {
             *known = Known::Nothing;
             continue;

@@ -89,8 +89,20 @@ const KINDS: &[&str] = &[
     ":half SELECT * FROM t ;; :connect",
 ];
 
+/// What they do as well where things go wrong: `{v}` is another client.
+const KILLS: &[&str] = &[":kill {v}", "KILL {id:{v}}", "KILL QUERY {id:{v}}", "SELECT SLEEP(0.2)"];
+
+/// Whether a step ends another client, or its statement.
+pub fn is_kill(action: &Action) -> bool {
+    match action {
+        Action::Kill(_) => true,
+        Action::Query(text) => text.starts_with(b"KILL"),
+        _ => false,
+    }
+}
+
 /// The program of so many clients, of about so many steps each.
-pub fn program(dice: &mut Dice, clients: usize, steps: usize) -> Program {
+pub fn program(dice: &mut Dice, clients: usize, steps: usize, kills: bool) -> Program {
     let mut program = Program { pace: Pace::Rush, ..Program::default() };
     for _ in 0..clients {
         let no_eof = dice.once_in(2);
@@ -109,7 +121,7 @@ pub fn program(dice: &mut Dice, clients: usize, steps: usize) -> Program {
             actions.push(Action::InitDb(schema(client).into_bytes()));
         }
         while actions.len() < steps {
-            actions.extend(kind(dice, client));
+            actions.extend(kind(dice, client, kills.then_some(clients)));
         }
         actions.push(Action::Quit);
         program.steps.extend(actions.into_iter().map(|action| Step { client, action }));
@@ -121,8 +133,12 @@ pub fn schema(client: usize) -> String {
     testkit::differ::peer::schema(client)
 }
 
-fn kind(dice: &mut Dice, client: usize) -> Vec<Action> {
-    let kind = *dice.pick(KINDS);
+fn kind(dice: &mut Dice, client: usize, kills: Option<usize>) -> Vec<Action> {
+    let mut kind = (*dice.pick(KINDS)).to_owned();
+    if let Some(clients) = kills.filter(|_| dice.once_in(15)) {
+        let victim = dice.below(clients as u64).to_string();
+        kind = dice.pick(KILLS).replace("{v}", &victim);
+    }
     let slot = dice.below(3).to_string();
     let steps = kind.split(" ;; ").map(|step| {
         let text = fill(dice, step, &schema(client), &slot);
@@ -144,6 +160,8 @@ fn fill(dice: &mut Dice, text: &str, schema: &str, slot: &str) -> String {
         let (inside, behind) = behind.split_once('}').unwrap_or((behind, ""));
         rest = behind;
         match inside {
+            // A connection's number, which is known when the step is taken.
+            id if id.starts_with("id:") => out.push_str(&format!("{{{id}}}")),
             "n" => out.push_str(&dice.below(50).to_string()),
             "s" => out.push_str(schema),
             "p" => out.push_str(slot),

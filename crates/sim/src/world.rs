@@ -120,7 +120,8 @@ pub fn run_program(shape: &Shape, program: &Program) -> Report {
 
 /// What the clients of a world do.
 pub fn program(shape: &Shape) -> Program {
-    programs::program(&mut Dice::of(shape.seed, "programs"), shape.clients, shape.steps)
+    let mut dice = Dice::of(shape.seed, "programs");
+    programs::program(&mut dice, shape.clients, shape.steps, shape.faults)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -384,7 +385,12 @@ async fn take_steps(
             ids.borrow_mut()[step.client] = peer.id();
         }
         let known = ids.borrow().clone();
-        let act = peer.act(&step.action, &known);
+        let action = match programs::is_kill(&step.action) && !connects_anew {
+            // Directly, no client is to hear of it.
+            true => &Action::Ping,
+            false => &step.action,
+        };
+        let act = peer.act(action, &known);
         let outcome = match tokio::time::timeout(testkit::differ::peer::PATIENCE, act).await {
             Ok(outcome) => outcome,
             Err(_) => Outcome::Stuck(Vec::new()),
@@ -424,6 +430,8 @@ pub fn configuration(shape: &Shape) -> String {
     let limit = 1 + dice.below(connections + 2);
     let pipeline = *dice.pick(&[1, 1, 2, 4, 8]);
     let workers = *dice.pick(&[1, 1, 2, 3]);
+    let wait = if shape.faults { *dice.pick(&["120s", "1s", "300ms"]) } else { "120s" };
+    let shares = *dice.pick(&["off", "off", "on"]);
     let users: String = (0..USERS)
         .map(|user| {
             let name = testkit::differ::peer::user(user);
@@ -432,8 +440,9 @@ pub fn configuration(shape: &Shape) -> String {
         .collect();
     format!(
         "listen = \"10.0.0.1:6033\"\nworkers = {workers}\n[server]\naddress = \"10.0.0.2:3306\"\ntls = \"off\"\n\
-         connections_max = {connections}\nlimit = {limit}\npipeline = {pipeline}\n[tls]\nmode = \"off\"\n\
-         [limits]\nwait = \"120s\"\n[console]\nlisten = []\n[http]\nlisten = []\n{users}"
+         connections_max = {connections}\nlimit = {limit}\npipeline = {pipeline}\n\
+         share_reads = \"{shares}\"\n[tls]\nmode = \"off\"\n\
+         [limits]\nwait = \"{wait}\"\n[console]\nlisten = []\n[http]\nlisten = []\n{users}"
     )
 }
 

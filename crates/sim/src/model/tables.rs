@@ -101,6 +101,15 @@ impl Tables {
         self.rows.values_mut().for_each(|lock| lock.waiters.retain(|waiter| *waiter != of));
     }
 
+    /// Connections that wait for rows, each with the one that has it.
+    pub fn waits(&self) -> Vec<(u64, u64)> {
+        let waits = self.rows.values().flat_map(|lock| {
+            let holder = lock.holder.unwrap_or_default();
+            lock.waiters.iter().map(move |waiter| (*waiter, holder))
+        });
+        waits.collect()
+    }
+
     /// Whether connections wait for each other in a circle, and this one is in it.
     pub fn is_deadlock(&self, of: u64) -> bool {
         let holder_before = |waiter: u64| {

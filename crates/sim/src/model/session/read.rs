@@ -50,6 +50,9 @@ impl Session {
     }
 
     pub(super) fn select(&mut self, tables: &mut Tables, tokens: &[Token], by: u64) -> Done {
+        if let Some(told) = waits_told(tables, tokens) {
+            return Ok(told);
+        }
         let is_from = |token: &Token| token.is_word("from");
         if tokens.iter().any(is_from) {
             self.touch()?;
@@ -244,6 +247,18 @@ pub(super) fn items(tokens: &[Token]) -> Vec<&[Token]> {
     }
     all.push(&tokens[from..]);
     all
+}
+
+/// What InnoDB tells of waits for rows: how many there are, or which connection waits for which.
+fn waits_told(tables: &Tables, tokens: &[Token]) -> Option<Outcome> {
+    let number = Token::Quoted(b"INNODB_ROW_LOCK_CURRENT_WAITS".to_vec());
+    let waits = tables.waits();
+    if tokens.contains(&number) {
+        return Some(rows(&["rows", "others"], vec![vec![text(&waits.len()), text(&0)]]));
+    }
+    let is_which = tokens.iter().any(|token| token.is_word("innodb_lock_waits"));
+    let told = waits.iter().map(|(waiter, holder)| vec![text(waiter), text(holder)]);
+    is_which.then(|| rows(&["waiter", "holder"], told.collect()))
 }
 
 fn without_alias(item: &[Token]) -> &[Token] {
