@@ -46,21 +46,21 @@ pub mod simulated {
     use std::cell::RefCell;
     use std::io;
     use std::pin::Pin;
-    use std::rc::Rc;
+    use std::sync::Arc;
 
     use crate::address::Address;
     use crate::stream::Stream;
 
-    type Dialling = Pin<Box<dyn Future<Output = io::Result<Stream>>>>;
-    type Network = Rc<dyn Fn(&Address) -> Dialling>;
+    type Dialling = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
+    type Network = Arc<dyn Fn(&Address) -> Dialling + Send + Sync>;
 
     thread_local! {
         static NETWORK: RefCell<Option<Network>> = const { RefCell::new(None) };
     }
 
     /// Has connections of this thread opened by this network.
-    pub fn enter(network: impl Fn(&Address) -> Dialling + 'static) {
-        NETWORK.set(Some(Rc::new(network)));
+    pub fn enter(network: impl Fn(&Address) -> Dialling + Send + Sync + 'static) {
+        NETWORK.set(Some(Arc::new(network)));
     }
 
     /// Connects, if this thread has such a network.
