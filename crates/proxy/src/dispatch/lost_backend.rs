@@ -74,7 +74,14 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
                 elsewhere.push(client);
             }
             // What it was told is true, but what it has set is not known.
-            Some(client) if flight.purpose.is_probe() => client.close(),
+            Some(client) if flight.purpose.is_probe() => {
+                end_client(
+                    worker,
+                    &client,
+                    backend,
+                    "what its last statement has set is not known",
+                );
+            }
             Some(client) => {
                 told = Some(client.id);
                 local.traffic.lost.add(1);
@@ -88,7 +95,7 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     if let Some(client) = holder {
         client.backend.take();
         if told != Some(client.id) {
-            let_go_on(worker, &client);
+            let_go_on(worker, &client, backend);
         }
     }
     worker.backends.borrow_mut().remove(&backend.id);
@@ -184,8 +191,28 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
     worker.buffers.forget(command.end());
     end_reply(client, backend, flight, &fault);
     if !can_go_on {
-        client.close();
+        let why = match (is_login, is_told_of_all) {
+            (true, _) => "it was logging in",
+            (_, false) => "its statement took too long, and its transaction is lost",
+            _ => "what it had there cannot be had again",
+        };
+        end_client(worker, client, backend, why);
     }
+}
+
+/// Ends a client that cannot go on without the backend that was lost.
+fn end_client(worker: &Worker, client: &Client, backend: &Backend, why: &str) {
+    let (server, user) = (&worker.at(backend.server).server.name, client.user.borrow().to_string());
+    let pin = client.session.borrow().pin();
+    tracing::info!(
+        client = client.id,
+        user,
+        server,
+        ?pin,
+        why,
+        "a client ends with its backend connection"
+    );
+    client.close();
 }
 
 fn may_have_run(worker: &Worker, backend: &Backend, was_open: bool) -> Fault {
@@ -205,13 +232,10 @@ fn may_have_run(worker: &Worker, backend: &Backend, was_open: bool) -> Fault {
 }
 
 /// A client had the backend, and nothing of its ran there. It goes on, unless the backend had what cannot be had again.
-fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
-    let session = client.session.borrow();
-    let (loss, pin) = (session.loss(), session.pin());
-    drop(session);
+fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend) {
+    let loss = client.session.borrow().loss();
     if !client.is_pooled() || loss == Loss::State {
-        tracing::debug!(client = client.id, ?pin, "lost a backend connection that a client held");
-        return client.close();
+        return end_client(worker, client, backend, "what it had there cannot be had again");
     }
     client.session.borrow_mut().lose_backend();
     client.rekey();
