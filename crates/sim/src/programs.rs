@@ -16,6 +16,12 @@ const KINDS: &[&str] = &[
     "INSERT INTO u (b) VALUES ('{n}')",
     "UPDATE t SET b = {n} WHERE id = {n}",
     "DELETE FROM u WHERE id = {n}",
+    "SELECT REPEAT('x', {10|3000|70000|400000})",
+    ":prepare {p} SELECT REPEAT('long', {100|30000}), ? ;; :execute {p} int:{n}",
+    ":half SELECT REPEAT('y', 200000) ;; :connect",
+    "SELECT {n}, '{long}'",
+    "INSERT INTO t (b) VALUES ('{long}')",
+    ":long {p} 0 {long} ;; :execute {p} long",
     "SELECT * FROM absent",
     "INSERT INTO absent (a) VALUES (1)",
     "SELEKT {n}",
@@ -163,6 +169,10 @@ fn fill(dice: &mut Dice, text: &str, schema: &str, slot: &str) -> String {
             // A connection's number, which is known when the step is taken.
             id if id.starts_with("id:") => out.push_str(&format!("{{{id}}}")),
             "n" => out.push_str(&dice.below(50).to_string()),
+            "long" => {
+                let length = [100, 5000, 70_000][dice.below(3) as usize];
+                out.extend(std::iter::repeat_n('z', length));
+            }
             "s" => out.push_str(schema),
             "p" => out.push_str(slot),
             // Never the same number in a world.

@@ -42,8 +42,11 @@ impl Shape {
     /// The shape of a seed.
     pub fn of(seed: u64) -> Self {
         let mut dice = Dice::of(seed, "shape");
-        let clients = 2 + dice.below(5) as usize;
-        let steps = 10 + dice.below(30) as usize;
+        // Most worlds are small: what is wrong is easier to see there.
+        let (most_clients, most_steps) =
+            (*dice.pick(&[3, 6, 6, 14]), *dice.pick(&[30, 30, 30, 80]));
+        let (clients, steps) =
+            (1 + dice.below(most_clients) as usize, 5 + dice.below(most_steps) as usize);
         Self { seed, clients, steps, faults: dice.once_in(2), flaw: None, tells: false }
     }
 }
@@ -182,7 +185,8 @@ impl<'a> World<'a> {
         if passage == Passage::Through {
             (model.flaw, model.tells) = (shape.flaw, shape.tells);
         }
-        let net = Net::new(model, Dice::of(shape.seed, "network"));
+        let mut net = Net::new(model, Dice::of(shape.seed, "network"));
+        net.room = *Dice::of(shape.seed, "room").pick(&[300, 5000, 1 << 16, 1 << 20]);
         let net = Arc::new(Mutex::new(net));
         let faults = RefCell::new(Dice::of(shape.seed, "faults"));
         let (process, began) = (Ok(None), Instant::now());

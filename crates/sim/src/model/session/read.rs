@@ -153,6 +153,9 @@ impl Session {
                 self.last_insert_id = number.parse().unwrap_or(0);
                 text(&self.last_insert_id)
             }
+            ("repeat", [Token::Quoted(part), Token::Sign(b','), Token::Number(times)]) => {
+                Some(part.repeat(times.parse().unwrap_or(0)))
+            }
             ("row_count", []) => text(&self.row_count),
             ("connection_id", []) => text(&by),
             ("database" | "schema", []) => self.schema.clone().map(String::into_bytes),
