@@ -1,10 +1,12 @@
 # make demo   shows what rules do, in half a minute; then compares a private MariaDB with and without Flifo on this
 #             machine, in two topologies, which takes 8 minutes.
 #             Options: make demo DEMO='--with haproxy --clients 8,512'; see flifo demo --help.
+# make check  what needs no server: format, lints, unit tests, the rules of sources, a minute of simulated worlds. Takes three
+#             minutes when all is built.
 # make test   checks format, lints and dependencies, and runs all tests.
 # make package   builds the Debian package in target/package; needs no root. The maintainer is DEBFULLNAME <DEBEMAIL>.
 #             Options: make package REVISION=2.
-# The first two install what is missing with apt-get, as root or with sudo; see packaging/install-deps.sh.
+# The first and the third install what is missing with apt-get, as root or with sudo; see packaging/install-deps.sh.
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # What a server makes before its first start is made once for all tests of a run.
@@ -13,7 +15,7 @@ KEPT := $(abspath $(TARGET))/kept-data
 # Tests wait for servers most of the time: two of three CPUs are idle with one test for each.
 TESTS := $(shell echo $$(( $$(nproc) * 2 )))
 
-.PHONY: demo package test
+.PHONY: check demo package test
 .NOTPARALLEL:
 
 demo:
@@ -21,6 +23,13 @@ demo:
 	@cargo build --release --package flifo --package flifo-bench
 	@$(TARGET)/release/flifo demo --rules
 	@$(TARGET)/release/flifo demo $(if $(findstring --sysbench,$(DEMO)),,--html $(TARGET)/demo.html) $(DEMO)
+
+check:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace --lib --bins
+	cargo test --package testkit --test it -- tidy:: structure::
+	cargo run --quiet --package xtask -- sim --seconds 60
 
 test:
 	@packaging/install-deps.sh test

@@ -23,6 +23,9 @@ pub(crate) struct Extent {
     /// These worlds: a seed, or `A..B` without B.
     #[arg(long, default_value = "0..1000", value_parser = seeds)]
     seeds: Range<u64>,
+    /// Begins no more worlds after so long.
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
     /// Prints each command that the server hears.
     #[arg(long)]
     tell: bool,
@@ -57,7 +60,8 @@ pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Relaxed);
-                    if seed >= end || interrupt.check().is_err() {
+                    let is_late = extent.seconds.is_some_and(|it| begun.elapsed().as_secs() >= it);
+                    if seed >= end || is_late || interrupt.check().is_err() {
                         return;
                     }
                     let report = world::run(&Shape { tells: extent.tell, ..Shape::of(seed) });
@@ -78,7 +82,7 @@ pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
     drop(progress);
     println!(
         "{} worlds, {} statements in {:.1} s; all that was sent: {:016x}",
-        end.saturating_sub(start),
+        sum.worlds,
         sum.statements,
         begun.elapsed().as_secs_f64(),
         sum.digest
