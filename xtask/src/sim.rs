@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -39,6 +39,13 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
     }
 }
 
+/// After so many that are wrong, no more are begun.
+const WRONG_MAX: usize = 10;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What came of all worlds.
 #[derive(Default)]
 struct Sum {
@@ -61,11 +68,12 @@ pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
                 loop {
                     let seed = next.fetch_add(1, Relaxed);
                     let is_late = extent.seconds.is_some_and(|it| begun.elapsed().as_secs() >= it);
-                    if seed >= end || is_late || interrupt.check().is_err() {
+                    let is_enough = lock(&sum).0.wrong.len() >= WRONG_MAX;
+                    if seed >= end || is_late || is_enough || interrupt.check().is_err() {
                         return;
                     }
                     let report = world::run(&Shape { tells: extent.tell, ..Shape::of(seed) });
-                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut sum = lock(&sum);
                     sum.0.add(seed, &report);
                     if let Some(fault) = report.fault {
                         eprintln!("seed {seed}: {fault}");

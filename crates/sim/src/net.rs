@@ -134,7 +134,9 @@ impl Net {
         let (near, far) = self.near((address(3, port), address(1, 6033)));
         let inbox = Arc::new(Mutex::new(Inbox::default()));
         let number = self.add(Some(far), Other::Client(Arc::clone(&inbox)));
-        (near, Box::new(ClientEnd { number, inbox, post: Arc::clone(&self.post) }))
+        // The process is to accept it.
+        self.post.tell(number);
+        (near, Box::new(ClientEnd { number, inbox, post: self.post.clone() }))
     }
 
     /// A client connects to the server.
@@ -144,7 +146,7 @@ impl Net {
         let mut deeds = Vec::new();
         self.model.accept(number, &mut deeds);
         self.carry_out(deeds);
-        Box::new(ClientEnd { number, inbox, post: Arc::clone(&self.post) })
+        Box::new(ClientEnd { number, inbox, post: self.post.clone() })
     }
 
     fn schedule(&mut self, at: u64, event: Event) {
@@ -191,10 +193,15 @@ impl Net {
         }
     }
 
+    /// Is told of what ends of connections do.
+    pub fn post(&self) -> Post {
+        self.post.clone()
+    }
+
     /// Takes up what ends of connections have done since.
     pub fn collect(&mut self) {
         loop {
-            let told = std::mem::take(&mut *lock(&self.post));
+            let told = self.post.take();
             if told.is_empty() {
                 return;
             }
@@ -418,7 +425,7 @@ impl Link for ClientEnd {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         inbox.sent.extend_from_slice(bytes);
-        lock(&self.post).push(self.number);
+        self.post.tell(self.number);
         Poll::Ready(Ok(bytes.len()))
     }
 }
@@ -426,6 +433,6 @@ impl Link for ClientEnd {
 impl Drop for ClientEnd {
     fn drop(&mut self) {
         lock(&self.inbox).is_gone = true;
-        lock(&self.post).push(self.number);
+        self.post.tell(self.number);
     }
 }

@@ -18,8 +18,45 @@ pub struct Memory(Arc<Line>);
 #[derive(Clone, Debug)]
 pub struct Far(Arc<Line>);
 
-/// Is told of lines on which the near end has done something: their numbers, in that order.
-pub type Post = Arc<Mutex<Vec<u64>>>;
+/// Is told of lines on which an end has done something: their numbers, in that order.
+#[derive(Clone, Debug, Default)]
+pub struct Post(Arc<Mutex<Told>>);
+
+#[derive(Debug, Default)]
+struct Told {
+    lines: Vec<u64>,
+    waker: Option<Waker>,
+}
+
+impl Post {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something has been done on a line.
+    pub fn tell(&self, line: u64) {
+        let mut told = self.told();
+        told.lines.push(line);
+        let waker = told.waker.take();
+        drop(told);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// What was told since.
+    pub fn take(&self) -> Vec<u64> {
+        std::mem::take(&mut self.told().lines)
+    }
+
+    /// Ready when something was told.
+    pub fn poll(&self, context: &Context<'_>) -> Poll<()> {
+        let mut told = self.told();
+        if told.lines.is_empty() {
+            told.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+}
 
 #[derive(Debug)]
 struct Line {
@@ -95,7 +132,7 @@ pub fn line(
 ) -> (Memory, Far) {
     let writable = Readiness { is_ready: true, waker: None };
     let state = Mutex::new(State { room, handles: 1, writable, ..State::default() });
-    let line = Arc::new(Line { number, addresses: (far, near), post: Arc::clone(post), state });
+    let line = Arc::new(Line { number, addresses: (far, near), post: post.clone(), state });
     (Memory(Arc::clone(&line)), Far(line))
 }
 
@@ -106,7 +143,7 @@ impl Line {
 
     /// The near end has done something.
     fn tell(&self) {
-        self.post.lock().unwrap_or_else(PoisonError::into_inner).push(self.number);
+        self.post.tell(self.number);
     }
 }
 
@@ -315,7 +352,7 @@ mod tests {
         assert_eq!(far.near(), Near::Shut);
         drop(near);
         assert_eq!(far.near(), Near::Gone);
-        assert_eq!(*post.lock().unwrap(), [7, 7, 7, 7]);
+        assert_eq!(post.take(), [7, 7, 7, 7]);
     }
 
     #[test]
