@@ -40,7 +40,7 @@ impl Meaning for Plain {
 }
 
 /// Nothing takes longer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Watch {
     /// Begins.
