@@ -25,6 +25,8 @@ pub(crate) fn broken(worker: &Worker) -> Vec<String> {
             has_its_command(client),
             has_its_backend(client),
             gets_one_reply(worker, client),
+            never_waits_with_locks(client),
+            owns_nothing_at_rest(client),
         ];
         for what in checks.into_iter().flatten() {
             broken.push(format!("client {} ({:?}): {what}", client.id, client.state()));
@@ -115,4 +117,17 @@ fn gets_one_reply(worker: &Worker, client: &Rc<Client>) -> Option<String> {
         count += own.filter(|own| Rc::ptr_eq(own, client)).count();
     }
     (count > 1).then(|| format!("{count} commands of it are in flight"))
+}
+
+/// A client that may hold locks does not wait for those that may wait for it.
+fn never_waits_with_locks(client: &Client) -> Option<String> {
+    let has_locks = client.backend().is_some() && client.session.borrow().in_transaction();
+    let waits = client.state() == ClientState::Queued;
+    (waits && has_locks).then(|| "it waits in the queue with a transaction open".to_owned())
+}
+
+/// A client at rest has been sent all of its reply, and owns no buffer for it.
+fn owns_nothing_at_rest(client: &Client) -> Option<String> {
+    let is_at_rest = client.state() == ClientState::Reading;
+    (is_at_rest && client.is_draining()).then(|| "it has not taken all of its reply".to_owned())
 }
