@@ -446,7 +446,9 @@ pub fn configuration(shape: &Shape) -> String {
     let workers = *dice.pick(&[1, 1, 2, 3]);
     let wait = if shape.faults { *dice.pick(&["120s", "1s", "300ms"]) } else { "120s" };
     let shares = *dice.pick(&["off", "off", "on"]);
-    let users: String = (0..USERS)
+    // Users that are not named are passed through.
+    let named = *dice.pick(&[USERS, USERS, USERS - 1, 1]);
+    let users: String = (0..named)
         .map(|user| {
             let name = testkit::differ::peer::user(user);
             format!("[[users]]\nname = \"{name}\"\npassword = \"{PASSWORD}\"\n")

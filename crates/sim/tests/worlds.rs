@@ -1,7 +1,12 @@
-//! Whole processes in simulated worlds. A seed that has shown a fault stands below as a test of its own.
+//! Whole processes in simulated worlds. What has shown a fault of Flifo is kept in `found/`: the program, below the seed of
+//! its world.
+
+use std::fs;
+use std::path::Path;
 
 use sim::model::Flaw;
-use sim::world::{Fault, Shape, configuration, run};
+use sim::world::{Fault, Shape, configuration, run, run_program};
+use testkit::differ::text;
 
 /// Runs these worlds, and says what is wrong with the first in which something is.
 fn first_fault(seeds: std::ops::Range<u64>, shape: impl Fn(u64) -> Shape) -> Option<(u64, Fault)> {
@@ -13,6 +18,23 @@ fn clients_are_answered_as_directly_and_nothing_is_left() {
     if let Some((seed, fault)) = first_fault(0..150, Shape::of) {
         panic!("cargo xtask sim --seeds {seed}: {fault}\n{}", configuration(&Shape::of(seed)));
     }
+}
+
+#[test]
+fn what_was_wrong_once_is_right() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/found");
+    let mut count = 0;
+    for file in fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path()) {
+        let program = fs::read_to_string(&file).expect("a text");
+        let program = text::parse(&program).expect("a program");
+        let seed = program.title[0].strip_prefix("Seed ").and_then(|it| it.strip_suffix('.'));
+        let shape = Shape::of(seed.and_then(|seed| seed.parse().ok()).expect("a seed"));
+        if let Some(fault) = run_program(&shape, &program).fault {
+            panic!("{}: {fault}\n{}", file.display(), configuration(&shape));
+        }
+        count += 1;
+    }
+    assert!(count > 0);
 }
 
 #[test]

@@ -171,6 +171,8 @@ pub(crate) async fn pass_through<S: Borrow<Stream>>(
                     let is_open = namesake::is_open(worker, at, name).await;
                     return if is_open { Err(namesake::denied(name)) } else { Ok(()) };
                 }
+                // The server is gone or late: that says nothing of the account.
+                Err(why) if why.speaks_against_server() => return Err(why.fault(at)),
                 Err(why) => return Err(unknown(name, peer, &why)),
             }
         }

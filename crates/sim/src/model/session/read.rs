@@ -113,6 +113,8 @@ impl Session {
                 self.track_state();
                 value
             }
+            // It logs in as itself.
+            [Token::System(_, name)] if name == "proxy_user" => None,
             [Token::System(scope, name)] => Some(self.system(scope, name)?),
             [Token::Word(call), Token::Sign(b'('), arguments @ .., Token::Sign(b')')] => {
                 self.call(call, arguments, by)?
@@ -126,6 +128,7 @@ impl Session {
         let number = |it: u64| it.to_string().into_bytes();
         Ok(match (scope, name) {
             (_, "last_insert_id" | "identity") => number(self.last_insert_id),
+            (_, "skip_name_resolve") => b"1".to_vec(),
             (_, "warning_count" | "error_count") => number(self.diagnostics.len() as u64),
             ("global", "read_only" | "log_bin" | "wsrep_on") => b"0".to_vec(),
             ("global", "gtid_binlog_state" | "gtid_slave_pos") => Vec::new(),
@@ -156,10 +159,17 @@ impl Session {
             ("repeat", [Token::Quoted(part), Token::Sign(b','), Token::Number(times)]) => {
                 Some(part.repeat(times.parse().unwrap_or(0)))
             }
+            ("cast", [value @ .., as_word, Token::Word(_)]) if as_word.is_word("as") => {
+                self.value(value, by)?
+            }
+            ("hex", value) => self.value(value, by)?.map(|value| {
+                let digits: String = value.iter().map(|byte| format!("{byte:02X}")).collect();
+                digits.into_bytes()
+            }),
             ("row_count", []) => text(&self.row_count),
             ("connection_id", []) => text(&by),
             ("database" | "schema", []) => self.schema.clone().map(String::into_bytes),
-            ("user" | "current_user", []) => text(&format!("{}@model", self.user)),
+            ("user" | "current_user", []) => text(&format!("{}@%", self.user)),
             ("get_lock", [Token::Quoted(name), ..]) => {
                 *self.named_locks.entry(name.clone()).or_default() += 1;
                 text(&1)
