@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use crate::cluster::servers::Site;
 use crate::config::{self, Listen, Live};
 use crate::dispatch::invariants;
-use crate::dispatch::worker::{Mail, Shared, Worker};
+use crate::dispatch::worker::{Shared, Worker};
 use crate::frontend::accepted::{Accepted, Socket};
 use crate::frontend::listener;
 use crate::records::Records;
@@ -75,11 +75,6 @@ impl Process {
     /// Clients are ended as soon as they may send.
     pub fn stop(&self) {
         self.shared.stop();
-    }
-
-    /// Everything ends now.
-    pub fn abort(&self) {
-        self.shared.mail_all(|| Mail::Abort);
     }
 
     /// Whether all its workers have ended.

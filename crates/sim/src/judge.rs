@@ -17,7 +17,7 @@ use crate::programs::is_kill;
 
 /// How far a client's answers can be foretold.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum Foretold {
     All,
     /// Its session, but not its tables.
     Session,
@@ -33,18 +33,18 @@ pub fn compare(
     direct: &Trace,
     (through, anew): (&Trace, &[bool]),
 ) -> Option<Difference> {
-    let mut known = vec![Known::All; program.clients.len()];
+    let mut foretold = vec![Foretold::All; program.clients.len()];
     let mut has_killed = vec![false; program.clients.len()];
     for (at, step) in program.steps.iter().enumerate() {
         let (own, other) = (&through[at], &direct[at]);
-        let known = &mut known[step.client];
+        let foretold = &mut foretold[step.client];
         if anew[at] {
             // Directly, it has still the session of before.
-            *known = Known::Nothing;
+            *foretold = Foretold::Nothing;
         }
         if is_kill(&step.action) {
             if is_disturbed(own) {
-                *known = Known::Nothing;
+                *foretold = Foretold::Nothing;
             }
             // Directly it is not done. What it was answered says whether its victim was there; its messages stay until
             // the next statement.
@@ -58,23 +58,23 @@ pub fn compare(
         }
         has_killed[step.client] = false;
         if is_disturbed(own) && own != other {
-            *known = Known::Nothing;
+            *foretold = Foretold::Nothing;
             continue;
         }
-        if *known == Known::Nothing {
+        if *foretold == Foretold::Nothing {
             let is_fresh = matches!(step.action, Action::Connect | Action::Reset);
             if is_fresh && is_well(own) {
-                *known = Known::Session;
+                *foretold = Foretold::Session;
             }
             continue;
         }
-        if *known == Known::Session && !is_of_session(&step.action) {
+        if *foretold == Foretold::Session && !is_of_session(&step.action) {
             continue;
         }
         let one = Program { steps: vec![step.clone()], ..program.clone() };
         let found = compare::compare(&one, &vec![other.clone()], &vec![own.clone()]);
         if let Some(difference) = found {
-            return Some(Difference { step: at, ..difference });
+            return Some(difference.at(at));
         }
     }
     None

@@ -8,10 +8,11 @@ pub mod tokens;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use testkit::fake_server::{Brand, greeting_with};
 use wire::Capabilities;
 use wire::command::Opcode;
 use wire::frame::{HEADER, Header, put_packet_with};
-use wire::handshake::{Greeting, Login};
+use wire::handshake::Login;
 use wire::response::{OK, Status};
 
 use self::reply::{Answer, End, ModelError, Out};
@@ -52,6 +53,8 @@ pub enum Flaw {
     WritesNothing,
     /// A statement is not answered.
     AnswersNothing,
+    /// Its connection ends when it is asked which account it has given.
+    LeavesWhenAskedForAccount,
 }
 
 struct Connection {
@@ -113,10 +116,6 @@ impl Model {
         &mut self.tables
     }
 
-    pub fn connections(&self) -> usize {
-        self.connections.len()
-    }
-
     /// A peer has connected: it is greeted.
     pub fn accept(&mut self, id: u64, deeds: &mut Vec<Deed>) {
         let thread = self.next_thread;
@@ -133,7 +132,9 @@ impl Model {
         };
         self.connections.insert(id, connection);
         let mut out = Vec::new();
-        put_packet_with(&mut out, 0, |out| greeting(thread).encode(out));
+        put_packet_with(&mut out, 0, |out| {
+            greeting_with(Brand::MariaDb, thread as u32).encode(out)
+        });
         deeds.push(Deed::Send(id, out));
     }
 
@@ -331,6 +332,10 @@ impl Model {
                     session.run(&mut self.tables, tokens, thread);
                     session.run(&mut self.tables, tokens, thread)
                 }
+                Some(Flaw::LeavesWhenAskedForAccount) => {
+                    deeds.push(Deed::Close(id));
+                    return self.forget(id, now, deeds);
+                }
                 Some(Flaw::AnswersNothing) => {
                     connection.work = Work::Waits { until: u64::MAX, rest };
                     return;
@@ -485,7 +490,7 @@ impl Connection {
             0 => Err(ModelError::new(1065, b"42000", "Query was empty")),
             1 => Ok(left),
             _ if several => Ok(left),
-            _ => Err(syntax()),
+            _ => Err(ModelError::syntax()),
         }
     }
 
@@ -509,7 +514,7 @@ impl Connection {
         let parsed = statements(body);
         let tokens = parsed.first().map(|(_, tokens)| &tokens[..]).unwrap_or_default();
         if parsed.len() != 1 || !is_preparable(tokens) {
-            return Err(syntax());
+            return Err(ModelError::syntax());
         }
         let parameters = tokens.iter().filter(|token| token.is_sign(b'?')).count() as u16;
         let statement = self.next_statement;
@@ -584,10 +589,6 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-fn syntax() -> ModelError {
-    ModelError::new(1064, b"42000", "You have an error in your SQL syntax")
-}
-
 impl Flaw {
     fn concerns(self, session: &Session, tokens: &[Token]) -> bool {
         let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| token.is_word(word));
@@ -595,6 +596,11 @@ impl Flaw {
             Self::ForgetsVariable => is(0, "set") && is(1, "time_zone"),
             Self::WritesTwice | Self::WritesNothing => is(0, "insert") && !session.in_transaction(),
             Self::AnswersNothing => is(0, "delete"),
+            Self::LeavesWhenAskedForAccount => {
+                let account =
+                    |token: &Token| matches!(token, Token::System(_, name) if name == "proxy_user");
+                tokens.iter().any(account)
+            }
         }
     }
 }
@@ -679,31 +685,5 @@ fn take_packet(input: &mut VecDeque<u8>) -> Option<Vec<u8>> {
             input.drain(..at);
             return Some(payload);
         }
-    }
-}
-
-fn greeting(thread: u64) -> Greeting {
-    let capabilities = Capabilities::FOUND_ROWS
-        | Capabilities::LONG_FLAG
-        | Capabilities::CONNECT_WITH_DB
-        | Capabilities::PROTOCOL_41
-        | Capabilities::TRANSACTIONS
-        | Capabilities::SECURE_CONNECTION
-        | Capabilities::MULTI_STATEMENTS
-        | Capabilities::MULTI_RESULTS
-        | Capabilities::PS_MULTI_RESULTS
-        | Capabilities::PLUGIN_AUTH
-        | Capabilities::CONNECT_ATTRS
-        | Capabilities::LENENC_AUTH
-        | Capabilities::SESSION_TRACK
-        | Capabilities::DEPRECATE_EOF;
-    Greeting {
-        version: b"10.11.14-MariaDB".to_vec(),
-        connection_id: thread as u32,
-        nonce: b"a nonce of 20 bytes.".to_vec(),
-        capabilities,
-        collation: 45,
-        status: Status::AUTOCOMMIT,
-        plugin: b"mysql_native_password".to_vec(),
     }
 }

@@ -23,8 +23,8 @@ pub struct Net {
     pub model: Model,
     dice: Dice,
     post: Post,
-    lines: BTreeMap<u64, Line>,
-    next_line: u64,
+    connections: BTreeMap<u64, Connection>,
+    next_number: u64,
     events: BTreeMap<(u64, u64), Event>,
     next_event: u64,
     /// Bytes that the process may have under way on a connection.
@@ -38,7 +38,7 @@ pub struct Net {
 }
 
 /// A connection.
-struct Line {
+struct Connection {
     /// Its end in the process, if it has one.
     far: Option<Far>,
     other: Other,
@@ -92,8 +92,8 @@ impl Net {
             model,
             dice,
             post: Post::default(),
-            lines: BTreeMap::new(),
-            next_line: 1,
+            connections: BTreeMap::new(),
+            next_number: 1,
             events: BTreeMap::new(),
             next_event: 0,
             room: 1 << 20,
@@ -104,15 +104,15 @@ impl Net {
     }
 
     fn add(&mut self, far: Option<Far>, other: Other) -> u64 {
-        let number = self.next_line;
-        self.next_line += 1;
+        let number = self.next_number;
+        self.next_number += 1;
         let (up, down) = (self.now, self.now);
-        self.lines.insert(number, Line { far, other, up, down, has_ended_up: false });
+        self.connections.insert(number, Connection { far, other, up, down, has_ended_up: false });
         number
     }
 
     fn near(&mut self, addresses: (SocketAddr, SocketAddr)) -> (Memory, Far) {
-        memory::line(self.next_line, addresses, self.room, &self.post)
+        memory::connection(self.next_number, addresses, self.room, &self.post)
     }
 
     /// The process connects to the server.
@@ -130,7 +130,7 @@ impl Net {
 
     /// A client connects to the process. The first end is the process's.
     pub fn connect(&mut self) -> (Memory, Box<dyn Link>) {
-        let port = 1024 + (self.next_line % 60_000) as u16;
+        let port = 1024 + (self.next_number % 60_000) as u16;
         let (near, far) = self.near((address(3, port), address(1, 6033)));
         let inbox = Arc::new(Mutex::new(Inbox::default()));
         let number = self.add(Some(far), Other::Client(Arc::clone(&inbox)));
@@ -178,15 +178,15 @@ impl Net {
             };
             let (bytes, behind) = rest.split_at(piece);
             rest = behind;
-            let Some(line) = self.lines.get(&number) else { return };
-            let before = if is_up { line.up } else { line.down };
+            let Some(connection) = self.connections.get(&number) else { return };
+            let before = if is_up { connection.up } else { connection.down };
             let at = self.arrival(before);
-            let Some(line) = self.lines.get_mut(&number) else { return };
+            let Some(connection) = self.connections.get_mut(&number) else { return };
             let event = if is_up {
-                line.up = at;
+                connection.up = at;
                 Event::Up(number, bytes.to_vec())
             } else {
-                line.down = at;
+                connection.down = at;
                 Event::Down(number, bytes.to_vec())
             };
             self.schedule(at, event);
@@ -212,10 +212,10 @@ impl Net {
     }
 
     fn collect_from(&mut self, number: u64) {
-        let Some(line) = self.lines.get(&number) else { return };
+        let Some(connection) = self.connections.get(&number) else { return };
         let mut ends = None;
-        if let Some(far) = line.far.clone() {
-            let is_up = matches!(line.other, Other::Server);
+        if let Some(far) = connection.far.clone() {
+            let is_up = matches!(connection.other, Other::Server);
             // Sometimes the peer does not take all at once.
             let most = match self.dice.below(10) {
                 0 => 1 + self.dice.below(300) as usize,
@@ -230,7 +230,7 @@ impl Net {
                 ends = Some(is_up);
             }
         }
-        let inbox = match self.lines.get(&number).map(|line| &line.other) {
+        let inbox = match self.connections.get(&number).map(|connection| &connection.other) {
             Some(Other::Client(inbox) | Other::Direct(inbox)) => Some(Arc::clone(inbox)),
             _ => None,
         };
@@ -241,19 +241,19 @@ impl Net {
             };
             self.send(number, true, &bytes);
             if is_gone
-                && let Some(line) = self.lines.get_mut(&number)
-                && !line.has_ended_up
+                && let Some(connection) = self.connections.get_mut(&number)
+                && !connection.has_ended_up
             {
-                line.has_ended_up = true;
-                let before = line.up;
+                connection.has_ended_up = true;
+                let before = connection.up;
                 let at = self.arrival(before);
                 self.schedule(at, Event::UpEnds(number));
             }
         }
         if let Some(is_up) = ends
-            && let Some(line) = self.lines.get_mut(&number)
+            && let Some(connection) = self.connections.get_mut(&number)
         {
-            let before = if is_up { line.up } else { line.down };
+            let before = if is_up { connection.up } else { connection.down };
             let at = self.arrival(before);
             self.schedule(at, if is_up { Event::UpEnds(number) } else { Event::DownEnds(number) });
         }
@@ -264,8 +264,8 @@ impl Net {
             match deed {
                 Deed::Send(number, bytes) => self.send(number, false, &bytes),
                 Deed::Close(number) => {
-                    let Some(line) = self.lines.get(&number) else { continue };
-                    let before = line.down;
+                    let Some(connection) = self.connections.get(&number) else { continue };
+                    let before = connection.down;
                     let at = self.arrival(before);
                     self.schedule(at, Event::DownEnds(number));
                 }
@@ -309,10 +309,10 @@ impl Net {
         | Event::Look(number)
         | Event::Reset(number)) = &event;
         let number = *number;
-        let Some(line) = self.lines.get(&number) else { return };
-        let is_server = matches!(line.other, Other::Server | Other::Direct(_));
-        let far = line.far.clone();
-        let inbox = match &line.other {
+        let Some(connection) = self.connections.get(&number) else { return };
+        let is_server = matches!(connection.other, Other::Server | Other::Direct(_));
+        let far = connection.far.clone();
+        let inbox = match &connection.other {
             Other::Client(inbox) | Other::Direct(inbox) => Some(Arc::clone(inbox)),
             Other::Server => None,
         };
@@ -353,8 +353,9 @@ impl Net {
 
     /// A connection breaks, of those between the process and the server or of clients.
     pub fn cut(&mut self, of_server: bool) {
-        let fits = |line: &Line| matches!(line.other, Other::Server) == of_server;
-        let all: Vec<_> = self.lines.iter().filter(|(_, it)| fits(it)).map(|(at, _)| *at).collect();
+        let fits = |connection: &Connection| matches!(connection.other, Other::Server) == of_server;
+        let all: Vec<_> =
+            self.connections.iter().filter(|(_, it)| fits(it)).map(|(at, _)| *at).collect();
         if !all.is_empty() {
             let number = *self.dice.pick(&all);
             self.schedule(self.now, Event::Reset(number));

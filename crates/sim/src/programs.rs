@@ -1,5 +1,6 @@
 //! What the clients of a world do: programs in the words of the differ, of statements that the model knows.
 
+use testkit::differ::generate::fill;
 use testkit::differ::program::{Abilities, Action, Pace, Plan, Program, Step, USERS};
 
 use crate::dice::Dice;
@@ -147,7 +148,7 @@ fn kind(dice: &mut Dice, client: usize, kills: Option<usize>) -> Vec<Action> {
     }
     let slot = dice.below(3).to_string();
     let steps = kind.split(" ;; ").map(|step| {
-        let text = fill(dice, step, &schema(client), &slot);
+        let text = fill(step, |inside| choose(dice, inside, &schema(client), &slot));
         match text.strip_prefix(':') {
             Some(action) => testkit::differ::text::parse_action(action)
                 .unwrap_or_else(|| panic!("a kind that cannot be read: {action}")),
@@ -157,31 +158,20 @@ fn kind(dice: &mut Dice, client: usize, kills: Option<usize>) -> Vec<Action> {
     steps.collect()
 }
 
-/// Puts in what braces stand for.
-fn fill(dice: &mut Dice, text: &str, schema: &str, slot: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, behind)) = rest.split_once('{') {
-        out.push_str(before);
-        let (inside, behind) = behind.split_once('}').unwrap_or((behind, ""));
-        rest = behind;
-        match inside {
-            // A connection's number, which is known when the step is taken.
-            id if id.starts_with("id:") => out.push_str(&format!("{{{id}}}")),
-            "n" => out.push_str(&dice.below(50).to_string()),
-            "long" => {
-                let length = [100, 5000, 70_000][dice.below(3) as usize];
-                out.extend(std::iter::repeat_n('z', length));
-            }
-            "s" => out.push_str(schema),
-            "p" => out.push_str(slot),
-            // Never the same number in a world.
-            "m" => out.push_str(&(FIRST_MARK + dice.below(u64::MAX >> 8)).to_string()),
-            choices => {
-                let choices: Vec<_> = choices.split('|').collect();
-                out.push_str(choices[dice.below(choices.len() as u64) as usize]);
-            }
+/// What stands in the place of braces.
+fn choose(dice: &mut Dice, inside: &str, schema: &str, slot: &str) -> String {
+    match inside {
+        // A connection's number, which is known when the step is taken.
+        id if id.starts_with("id:") => format!("{{{id}}}"),
+        "n" => dice.below(50).to_string(),
+        // Never the same number in a world.
+        "m" => (FIRST_MARK + dice.below(u64::MAX >> 8)).to_string(),
+        "p" => slot.to_owned(),
+        "s" => schema.to_owned(),
+        "long" => "z".repeat(*dice.pick(&[100, 5000, 70_000])),
+        choices => {
+            let choices: Vec<_> = choices.split('|').collect();
+            (*dice.pick(&choices)).to_owned()
         }
     }
-    out + rest
 }

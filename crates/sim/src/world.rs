@@ -8,12 +8,14 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backend::stream::memory::Memory;
 use proxy::simulation::Process;
 use testkit::differ::compare::{self, Difference};
-use testkit::differ::peer::{Dial, Door, Outcome, Peer};
-use testkit::differ::program::{Action, Program, USERS};
+use testkit::differ::peer::{self, Dial, Door, Outcome, Peer};
+use testkit::differ::program::{Action, Program, Step, USERS};
 use testkit::differ::run::Trace;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use wire::auth::Plugin;
 
@@ -107,8 +109,8 @@ pub fn run_program(shape: &Shape, program: &Program) -> Report {
     let builder = std::thread::Builder::new().name(format!("world {seed}")).stack_size(16 << 20);
     let world = builder.spawn(move || {
         sys::random::seeded::begin(seed);
-        let direct = live(&shape, &program, Passage::Direct).trace;
-        let through = live(&shape, &program, Passage::Through);
+        let direct = run_once(&shape, &program, Passage::Direct).trace;
+        let through = run_once(&shape, &program, Passage::Through);
         let difference = match shape.faults {
             true => judge::compare(&program, &direct, (&through.trace, &through.anew)),
             false => compare::compare(&program, &direct, &through.trace),
@@ -137,8 +139,9 @@ enum Passage {
     Through,
 }
 
+/// What came of a run of a world.
 #[derive(Default)]
-struct Lived {
+struct Run {
     trace: Trace,
     anew: Vec<bool>,
     /// What was written, and how often.
@@ -147,15 +150,15 @@ struct Lived {
     fault: Option<Fault>,
 }
 
-fn live(shape: &Shape, program: &Program, passage: Passage) -> Lived {
+fn run_once(shape: &Shape, program: &Program, passage: Passage) -> Run {
     let runtime: LocalRuntime = Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build_local(LocalOptions::default())
         .expect("a runtime");
-    let lived = runtime.block_on(World::begin(shape, program, passage).run());
+    let run = runtime.block_on(World::begin(shape, program, passage).run());
     runtime.shutdown_timeout(Duration::ZERO);
-    lived
+    run
 }
 
 struct World<'a> {
@@ -163,7 +166,6 @@ struct World<'a> {
     program: &'a Program,
     passage: Passage,
     net: Shared,
-    process: Result<Option<Rc<Process>>, String>,
     began: Instant,
     faults: RefCell<Dice>,
     /// When the server comes up again.
@@ -193,27 +195,27 @@ impl<'a> World<'a> {
         net.room = *Dice::of(shape.seed, "room").pick(&[300, 5000, 1 << 16, 1 << 20]);
         let net = Arc::new(Mutex::new(net));
         let faults = RefCell::new(Dice::of(shape.seed, "faults"));
-        let (process, began) = (Ok(None), Instant::now());
-        Self { shape, program, passage, net, process, began, faults, comes_up: Cell::new(None) }
+        let (began, comes_up) = (Instant::now(), Cell::new(None));
+        Self { shape, program, passage, net, began, faults, comes_up }
     }
 
-    async fn run(mut self) -> Lived {
-        self.began = Instant::now();
-        if self.passage == Passage::Through {
-            let net = Arc::clone(&self.net);
-            backend::dial::simulated::enter(move |_| {
-                let net = Arc::clone(&net);
-                Box::pin(async move { lock(&net).dial().map(Into::into) })
-            });
-            let configuration = configuration(self.shape);
-            self.process = Process::start(&configuration).map(|it| Some(Rc::new(it)));
+    /// Starts the process, if there is to be one.
+    fn start(&self) -> Result<Option<Process>, String> {
+        if self.passage == Passage::Direct {
+            return Ok(None);
         }
-        let process = match &self.process {
-            Ok(process) => process.clone(),
-            Err(why) => {
-                let fault = Some(Fault::Start(why.clone()));
-                return Lived { fault, ..Lived::default() };
-            }
+        let net = Arc::clone(&self.net);
+        backend::dial::simulated::enter(move |_| {
+            let dialled = lock(&net).dial().map(Into::into);
+            Box::pin(std::future::ready(dialled))
+        });
+        Process::start(&configuration(self.shape)).map(Some)
+    }
+
+    async fn run(self) -> Run {
+        let process = match self.start() {
+            Ok(process) => process,
+            Err(why) => return Run { fault: Some(Fault::Start(why)), ..Run::default() },
         };
         let steps = self.program.steps.len();
         let seen = Seen {
@@ -221,7 +223,7 @@ impl<'a> World<'a> {
             anew: Rc::new(RefCell::new(vec![false; steps])),
             ids: Rc::new(RefCell::new(vec![0; self.program.clients.len()])),
         };
-        let (arrivals, mut accepted) = tokio::sync::mpsc::unbounded_channel();
+        let (arrivals, mut accepted) = unbounded_channel();
         let mut tasks = Vec::new();
         for client in 0..self.program.clients.len() {
             let dial = self.dial(&arrivals);
@@ -239,8 +241,8 @@ impl<'a> World<'a> {
                 fault = Some(Fault::Late(self.began.elapsed()));
                 break;
             }
-            while let Ok(end) = accepted.try_recv() {
-                process.iter().for_each(|process| process.accept(end_of(&end)));
+            while let (Some(process), Ok(end)) = (&process, accepted.try_recv()) {
+                process.accept(end);
             }
             self.turn().await;
             if let Some(broken) = process.as_ref().map(|it| it.broken()).filter(|it| !it.is_empty())
@@ -266,7 +268,7 @@ impl<'a> World<'a> {
             .collect();
         let mut net = lock(&self.net);
         let (marks, digest) = (net.model.tables().marks.clone(), net.digest);
-        Lived { trace: outcomes, anew, marks, digest, fault }
+        Run { trace: outcomes, anew, marks, digest, fault }
     }
 
     /// Lets time pass until something happens, and has it happen.
@@ -353,30 +355,23 @@ impl<'a> World<'a> {
         None
     }
 
-    fn dial(&self, arrivals: &tokio::sync::mpsc::UnboundedSender<Arrival>) -> Arc<Dial> {
+    fn dial(&self, arrivals: &UnboundedSender<Memory>) -> Arc<Dial> {
         let (net, passage, arrivals) = (Arc::clone(&self.net), self.passage, arrivals.clone());
         Arc::new(move |_| match passage {
             Passage::Direct => Ok(lock(&net).connect_directly()),
             Passage::Through => {
                 let (near, link) = lock(&net).connect();
                 // The world is there as long as its clients.
-                let _ = arrivals.send(Mutex::new(Some(near)));
+                let _ = arrivals.send(near);
                 Ok(link)
             }
         })
     }
 }
 
-/// The process's end of a client's new connection.
-type Arrival = Mutex<Option<backend::stream::memory::Memory>>;
-
-fn end_of(arrival: &Arrival) -> backend::stream::memory::Memory {
-    lock(arrival).take().expect("it arrives once")
-}
-
 async fn take_steps(
     mut peer: Peer,
-    steps: Vec<(usize, testkit::differ::program::Step)>,
+    steps: Vec<(usize, Step)>,
     Seen { outcomes, anew, ids }: Seen,
     (mut dice, connects_anew): (Dice, bool),
 ) {
@@ -388,8 +383,7 @@ async fn take_steps(
             for _ in 0..RETRIES {
                 let known = ids.borrow().clone();
                 let connecting = peer.act(&Action::Connect, &known);
-                let connected =
-                    tokio::time::timeout(testkit::differ::peer::PATIENCE, connecting).await;
+                let connected = tokio::time::timeout(peer::PATIENCE, connecting).await;
                 if connected.is_ok() && peer.id() != 0 {
                     anew.borrow_mut()[number] = true;
                     break;
@@ -405,7 +399,7 @@ async fn take_steps(
             false => &step.action,
         };
         let act = peer.act(action, &known);
-        let outcome = match tokio::time::timeout(testkit::differ::peer::PATIENCE, act).await {
+        let outcome = match tokio::time::timeout(peer::PATIENCE, act).await {
             Ok(outcome) => outcome,
             Err(_) => Outcome::Stuck(Vec::new()),
         };
@@ -450,7 +444,7 @@ pub fn configuration(shape: &Shape) -> String {
     let named = *dice.pick(&[USERS, USERS, USERS - 1, 1]);
     let users: String = (0..named)
         .map(|user| {
-            let name = testkit::differ::peer::user(user);
+            let name = peer::user(user);
             format!("[[users]]\nname = \"{name}\"\npassword = \"{PASSWORD}\"\n")
         })
         .collect();

@@ -353,7 +353,8 @@ fn greeting(brand: Brand, number: u32) -> Vec<u8> {
     out
 }
 
-pub(crate) fn greeting_with(brand: Brand, number: u32) -> Greeting {
+/// How such a server greets on the connection of this number.
+pub fn greeting_with(brand: Brand, number: u32) -> Greeting {
     let common = Capabilities::FOUND_ROWS
         | Capabilities::LONG_FLAG
         | Capabilities::CONNECT_WITH_DB

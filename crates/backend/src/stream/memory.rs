@@ -12,46 +12,46 @@ use std::task::{Context, Poll, Waker};
 
 /// The end that a stream has.
 #[derive(Debug)]
-pub struct Memory(Arc<Line>);
+pub struct Memory(Arc<Connection>);
 
-/// The end that a simulated world has: what it does happens on the line.
+/// The end that a simulated world has: what it does happens on the connection.
 #[derive(Clone, Debug)]
-pub struct Far(Arc<Line>);
+pub struct Far(Arc<Connection>);
 
-/// Is told of lines on which an end has done something: their numbers, in that order.
+/// Is told of connections on which an end has done something: their numbers, in that order.
 #[derive(Clone, Debug, Default)]
-pub struct Post(Arc<Mutex<Told>>);
+pub struct Post(Arc<Mutex<Notices>>);
 
 #[derive(Debug, Default)]
-struct Told {
-    lines: Vec<u64>,
+struct Notices {
+    connections: Vec<u64>,
     waker: Option<Waker>,
 }
 
 impl Post {
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn notices(&self) -> MutexGuard<'_, Notices> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something has been done on a line.
-    pub fn tell(&self, line: u64) {
-        let mut told = self.told();
-        told.lines.push(line);
-        let waker = told.waker.take();
-        drop(told);
+    /// Something has been done on a connection.
+    pub fn tell(&self, connection: u64) {
+        let mut notices = self.notices();
+        notices.connections.push(connection);
+        let waker = notices.waker.take();
+        drop(notices);
         waker.into_iter().for_each(Waker::wake);
     }
 
     /// What was told since.
     pub fn take(&self) -> Vec<u64> {
-        std::mem::take(&mut self.told().lines)
+        std::mem::take(&mut self.notices().connections)
     }
 
     /// Ready when something was told.
     pub fn poll(&self, context: &Context<'_>) -> Poll<()> {
-        let mut told = self.told();
-        if told.lines.is_empty() {
-            told.waker = Some(context.waker().clone());
+        let mut notices = self.notices();
+        if notices.connections.is_empty() {
+            notices.waker = Some(context.waker().clone());
             return Poll::Pending;
         }
         Poll::Ready(())
@@ -59,7 +59,7 @@ impl Post {
 }
 
 #[derive(Debug)]
-struct Line {
+struct Connection {
     number: u64,
     /// The far end's address, and the near one's.
     addresses: (SocketAddr, SocketAddr),
@@ -124,7 +124,7 @@ impl Readiness {
 }
 
 /// A new connection of this number between `far` and `near`, of which `room` bytes can be under way.
-pub fn line(
+pub fn connection(
     number: u64,
     (far, near): (SocketAddr, SocketAddr),
     room: usize,
@@ -132,11 +132,12 @@ pub fn line(
 ) -> (Memory, Far) {
     let writable = Readiness { is_ready: true, waker: None };
     let state = Mutex::new(State { room, handles: 1, writable, ..State::default() });
-    let line = Arc::new(Line { number, addresses: (far, near), post: post.clone(), state });
-    (Memory(Arc::clone(&line)), Far(line))
+    let connection =
+        Arc::new(Connection { number, addresses: (far, near), post: post.clone(), state });
+    (Memory(Arc::clone(&connection)), Far(connection))
 }
 
-impl Line {
+impl Connection {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -314,10 +315,6 @@ impl Far {
     pub fn near(&self) -> Near {
         self.0.state().near
     }
-
-    pub fn number(&self) -> u64 {
-        self.0.number
-    }
 }
 
 #[cfg(test)]
@@ -329,7 +326,7 @@ mod tests {
 
     fn pair(room: usize) -> (Stream, Far, Post) {
         let (address, post) = (SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), Post::default());
-        let (near, far) = line(7, (address, address), room, &post);
+        let (near, far) = connection(7, (address, address), room, &post);
         (near.into(), far, post)
     }
 
@@ -381,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_keeps_its_line_on_its_way_to_another_worker() {
+    fn a_stream_keeps_its_connection_on_its_way_to_another_worker() {
         let (near, far, _) = pair(4);
         far.deliver(b"ab");
         let near = near.pack().unwrap().unpack().unwrap();

@@ -1,7 +1,7 @@
 //! The line that says that Flifo is ready: what it is, where it is reached, and which server is for what. One line more
 //! says why it is not, if that lasts.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use engine::checks::health::NOT_CHECKED;
 
@@ -35,7 +35,7 @@ pub(super) async fn tell(shared: &Shared) {
         if is_ready(cluster) {
             is_ready_since = is_ready_since.or_else(|| Some(crate::worker::clock::read()));
         }
-        let ready_for = is_ready_since.map(|since: Instant| crate::worker::clock::since(since));
+        let ready_for = is_ready_since.map(crate::worker::clock::since);
         match next(ready_for, is_seen(cluster), crate::worker::clock::since(begun), is_told) {
             Next::Nothing => {}
             Next::Ready => return say(&shared.plan(), cluster),

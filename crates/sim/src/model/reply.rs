@@ -26,6 +26,10 @@ impl ModelError {
     pub fn new(code: u16, state: &[u8; 5], message: impl Into<String>) -> Self {
         Self { code, state: *state, message: message.into() }
     }
+
+    pub fn syntax() -> Self {
+        Self::new(1064, b"42000", "You have an error in your SQL syntax")
+    }
 }
 
 /// What every end of a reply says of its session.

@@ -82,10 +82,6 @@ fn text(value: &(impl ToString + ?Sized)) -> Option<Vec<u8>> {
     Some(value.to_string().into_bytes())
 }
 
-fn syntax() -> ModelError {
-    ModelError::new(1064, b"42000", "You have an error in your SQL syntax")
-}
-
 impl Session {
     pub fn new(user: &str) -> Self {
         let variables = VARIABLES.iter().map(|(name, value)| (*name, value.as_bytes().to_vec()));
@@ -209,11 +205,11 @@ impl Session {
                     Token::Number(digits) => digits.parse().ok(),
                     _ => None,
                 });
-                Ok(Outcome::Kill { id: number.ok_or_else(syntax)?, is_query })
+                Ok(Outcome::Kill { id: number.ok_or_else(ModelError::syntax)?, is_query })
             }
             "create" | "drop" | "alter" | "truncate" => self.define(tables, tokens),
             "insert" | "replace" | "update" | "delete" => self.write(tables, tokens, by),
-            _ if word(0).is_empty() => Err(syntax()),
+            _ if word(0).is_empty() => Err(ModelError::syntax()),
             _ => Err(ModelError::new(1064, b"42000", format!("not in this model: {first}"))),
         }
     }

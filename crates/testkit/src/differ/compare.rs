@@ -21,9 +21,9 @@ use super::text::{escape, print_action};
 pub struct Difference {
     pub step: usize,
     /// What was done, by whom.
-    pub what: String,
-    pub direct: Outcome,
-    pub through: Outcome,
+    what: String,
+    direct: Outcome,
+    through: Outcome,
 }
 
 /// The first step of the program that was answered otherwise, if there is one.
@@ -121,6 +121,11 @@ fn values_of(payload: &[u8]) -> Option<Vec<Option<Vec<u8>>>> {
 }
 
 impl Difference {
+    /// The same, of a step that stands elsewhere in its program.
+    pub fn at(self, step: usize) -> Self {
+        Self { step, ..self }
+    }
+
     /// What is the same for differences of one cause: how the two answers begin.
     pub fn is_like(&self, other: &Self) -> bool {
         self.direct == other.direct && self.through == other.through

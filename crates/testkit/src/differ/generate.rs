@@ -324,7 +324,7 @@ impl Writer {
 }
 
 /// A text with something in the place of its braces.
-pub(super) fn fill(text: &str, mut choose: impl FnMut(&str) -> String) -> String {
+pub fn fill(text: &str, mut choose: impl FnMut(&str) -> String) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {

@@ -3,7 +3,7 @@
 use wire::tracker::{Change, put_change};
 
 use super::read::items;
-use super::{Assignment, Done, Session, VARIABLES, ok, syntax};
+use super::{Assignment, Done, Session, VARIABLES, ok};
 use crate::model::reply::ModelError;
 use crate::model::tables::Tables;
 use crate::model::tokens::Token;
@@ -15,7 +15,7 @@ impl Session {
             let set = match tokens.get(1) {
                 Some(Token::Word(set)) => set.clone(),
                 Some(Token::Quoted(set)) => String::from_utf8_lossy(set).into_owned(),
-                _ => return Err(syntax()),
+                _ => return Err(ModelError::syntax()),
             };
             let collation = CHARACTER_SETS.iter().find(|(name, _)| *name == set);
             let (name, collation) = collation.ok_or_else(|| {
@@ -43,7 +43,7 @@ impl Session {
             {
                 (scope, item) = (first.clone(), rest);
             }
-            let (target, mut value) = item.split_first().ok_or_else(syntax)?;
+            let (target, mut value) = item.split_first().ok_or_else(ModelError::syntax)?;
             while let [Token::Sign(b':' | b'='), rest @ ..] = value {
                 value = rest;
             }
@@ -57,7 +57,7 @@ impl Session {
                 }
                 Token::System(scope, _) if scope == "global" => return Err(denied()),
                 Token::System(_, name) => assigned.push(self.assignment(name, value)?),
-                _ => return Err(syntax()),
+                _ => return Err(ModelError::syntax()),
             }
         }
         for (variable, name, value) in assigned {
@@ -104,7 +104,7 @@ impl Session {
                 self.track_state();
                 Ok(ok(0))
             }
-            _ => Err(syntax()),
+            _ => Err(ModelError::syntax()),
         }
     }
 

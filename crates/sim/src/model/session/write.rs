@@ -2,7 +2,7 @@
 
 use wire::tracker::{Change, put_change};
 
-use super::{Done, FIRST_MARK, Outcome, Session, ok, syntax};
+use super::{Done, FIRST_MARK, Outcome, Session, ok};
 use crate::model::reply::{Answer, ModelError};
 use crate::model::tables::{Table, Tables, hash};
 use crate::model::tokens::Token;
@@ -82,9 +82,9 @@ impl Session {
         tokens: &[Token],
         at: usize,
     ) -> Result<(String, String), ModelError> {
-        let first = tokens.get(at).and_then(Token::name).ok_or_else(syntax)?.to_owned();
+        let first = tokens.get(at).and_then(Token::name).ok_or_else(ModelError::syntax)?.to_owned();
         if tokens.get(at + 1).is_some_and(|token| token.is_sign(b'.')) {
-            let name = tokens.get(at + 2).and_then(Token::name).ok_or_else(syntax)?;
+            let name = tokens.get(at + 2).and_then(Token::name).ok_or_else(ModelError::syntax)?;
             return Ok((first, name.to_owned()));
         }
         let schema = self
@@ -100,7 +100,7 @@ impl Session {
         let at = tokens.iter().position(|token| {
             matches!(token, Token::Word(word) if matches!(&**word, "table" | "database" | "schema"))
         });
-        let at = at.ok_or_else(syntax)?;
+        let at = at.ok_or_else(ModelError::syntax)?;
         let skipped = match &words[..] {
             _ if tokens.get(at + 1).is_some_and(|it| it.is_word("if")) => {
                 if tokens[at + 2].is_word("not") { 4 } else { 3 }
@@ -109,7 +109,7 @@ impl Session {
         };
         let place = at + skipped;
         if !tokens[at].is_word("table") {
-            let name = tokens.get(place).and_then(Token::name).ok_or_else(syntax)?;
+            let name = tokens.get(place).and_then(Token::name).ok_or_else(ModelError::syntax)?;
             self.commit(tables);
             return match words[0] {
                 "create" => {
