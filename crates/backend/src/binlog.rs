@@ -29,6 +29,9 @@ pub struct Committed {
     /// The file of a MariaDB server and the place in it; or the set of transactions of a MySQL server, and nothing.
     pub at: Vec<u8>,
     pub position: u64,
+    /// How many transactions a MariaDB server has committed there since it was started, definitions left out. `None`:
+    /// some were committed while it was asked.
+    pub commits: Option<u64>,
     pub is_read_only: bool,
     /// Threads that replicate from other servers are running; not known of MySQL.
     pub is_replicating: bool,
@@ -84,9 +87,11 @@ pub async fn describe(server: &mut LoggedIn) -> Result<Described, LoginError> {
 const PREPARE: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 
 /// MariaDB's place in its log as of a snapshot, which is taken between two commits.
-const SNAPSHOT: [&str; 4] = [
+const SNAPSHOT: [&str; 5] = [
+    "SHOW STATUS LIKE 'Binlog_commits'",
     "START TRANSACTION WITH CONSISTENT SNAPSHOT",
-    "SHOW STATUS WHERE Variable_name IN ('Binlog_snapshot_file', 'Binlog_snapshot_position', 'Slaves_running')",
+    "SHOW STATUS WHERE Variable_name IN ('Binlog_snapshot_file', 'Binlog_snapshot_position', 'Binlog_commits', \
+     'Slaves_running')",
     "COMMIT",
     "SELECT 'read_only', @@global.read_only",
 ];
@@ -113,6 +118,7 @@ pub async fn committed(server: &mut LoggedIn) -> Result<Committed, LoginError> {
         server.talk.write(&[&[Opcode::Query as u8], text.as_bytes()].concat()).await?;
     }
     let mut committed = Committed::default();
+    let mut before = None;
     for _ in SNAPSHOT {
         let capabilities = server.capabilities;
         each_row_of_answer(&mut server.talk, capabilities, |row| {
@@ -121,6 +127,11 @@ pub async fn committed(server: &mut LoggedIn) -> Result<Committed, LoginError> {
             match name {
                 b"Binlog_snapshot_file" => committed.at = value.to_vec(),
                 b"Binlog_snapshot_position" => committed.position = number()?,
+                b"Binlog_commits" => {
+                    committed.commits =
+                        Some(number()?).filter(|it| before.is_none_or(|was| was == *it));
+                    before = Some(number()?);
+                }
                 b"Slaves_running" => committed.is_replicating = value != b"0",
                 b"read_only" => committed.is_read_only = value != b"0",
                 _ => {}

@@ -7,6 +7,7 @@
 //! that was read before; a server may log a transaction before a reader sees it, so its tables end entries twice, and
 //! the second time is after it was seen to be visible; whatever is missing, or might be, is a [`Gap`], and ends all.
 
+mod committed;
 mod ending;
 mod place;
 mod references;
@@ -18,6 +19,7 @@ use std::time::Instant;
 
 use wire::binlog::{Event, EventHeader, Group, Groups, Gtid, Said};
 
+use committed::Committed;
 pub use ending::{Ending, Gap};
 pub use place::{FilePlace, LogPlace, executed};
 pub use references::References;
@@ -43,10 +45,9 @@ pub struct Follower {
     /// Answers to the question how far the server has committed that events have not come up to.
     answers: VecDeque<Answer>,
     covered: Instant,
-    /// How far the server said it was at last.
-    latest: LogPlace,
-    /// That was less than before. Nothing is settled until an event shows that the log still goes on.
-    is_lowered: bool,
+    committed: Committed,
+    /// An answer that events have come up to, and that is believed.
+    reached: Option<Answer>,
 }
 
 /// One transaction, or several behind each other that end the same.
@@ -70,8 +71,8 @@ enum Mark {
 struct Answer {
     asked: Instant,
     place: LogPlace,
-    /// Events have come up to it.
-    is_met: bool,
+    /// How many transactions the server had counted there.
+    commits: Option<u64>,
 }
 
 /// What has become certain.
@@ -90,17 +91,17 @@ const UNSETTLED_MAX: usize = 4096;
 const ANSWERS_MAX: usize = 64;
 
 impl Follower {
-    /// Events will come from this place on, which the server was asked for at this time. All entries have ended since
-    /// it answered.
-    pub fn new(place: LogPlace, asked: Instant) -> Self {
+    /// Events will come from this place on, which the server was asked for at this time, and where it had counted so many
+    /// transactions. All entries have ended since it answered.
+    pub fn new(place: LogPlace, commits: Option<u64>, asked: Instant) -> Self {
         Self {
-            latest: place.clone(),
+            committed: Committed::new(place.clone(), commits),
             place,
             groups: Groups::default(),
             unsettled: VecDeque::new(),
             answers: VecDeque::new(),
             covered: asked,
-            is_lowered: false,
+            reached: None,
         }
     }
 
@@ -126,9 +127,8 @@ impl Follower {
         event: Event<'_>,
         meaning: &impl Meaning,
     ) -> Result<Vec<Ending>, Gap> {
-        self.is_lowered = false;
         let ends = self.follow(header, event, meaning)?;
-        self.meet();
+        self.reach()?;
         Ok(ends)
     }
 
@@ -140,14 +140,25 @@ impl Follower {
     ) -> Result<Vec<Ending>, Gap> {
         if let LogPlace::File(place) = &mut self.place {
             match &event {
-                Event::Rotate { file, position } => place.rotate(file, *position)?,
+                Event::Rotate { file, position } => {
+                    let before = (place.number(), place.at());
+                    place.rotate(file, *position)?;
+                    if place.number() > before.0 {
+                        self.committed.change(before);
+                    }
+                }
+                // It can be told between two files, of the old one.
+                Event::Heartbeat { file } if !place.is_in(file) => {}
                 _ => place.advance(header.end)?,
             }
         }
         let Some(group) = self.groups.take(header, event) else { return Ok(Vec::new()) };
         let ends = ends(&group, meaning);
         let mark = match &mut self.place {
-            LogPlace::File(place) => Mark::At(place.clone()),
+            LogPlace::File(place) => {
+                self.committed.follow((place.number(), place.at()));
+                Mark::At(place.clone())
+            }
             LogPlace::Executed(set) => match group.gtid {
                 Some(Gtid::MySql { origin, number }) => {
                     if !set.insert(&origin, number) {
@@ -164,15 +175,24 @@ impl Follower {
         Ok(ends)
     }
 
-    /// Finds the answers that events have come up to. The server was at no place of a file where no event ends.
-    fn meet(&mut self) {
-        let place = &self.place;
-        let is_of_file = matches!(place, LogPlace::File(_));
-        self.answers.retain_mut(|answer| {
-            let is_passed = place.covers(&answer.place) == Ok(true);
-            answer.is_met |= is_passed && (!is_of_file || answer.place == *place);
-            answer.is_met || !is_passed
-        });
+    /// Finds the last answer that events have come up to and that is believed. Those before it say less.
+    fn reach(&mut self) -> Result<(), Gap> {
+        let newest = match &self.place {
+            LogPlace::File(place) => place.number(),
+            LogPlace::Executed(_) => 0,
+        };
+        let mut at = 0;
+        while let Some(answer) = self.answers.get(at) {
+            if !self.place.covers(&answer.place)? {
+                at += 1;
+            } else if self.committed.believes(&answer.place, answer.commits, newest)? {
+                self.reached = self.answers.drain(..=at).next_back();
+                at = 0;
+            } else {
+                self.answers.remove(at);
+            }
+        }
+        Ok(())
     }
 
     fn remember(&mut self, mark: Mark, ends: Vec<Ending>) {
@@ -196,44 +216,26 @@ impl Follower {
         }
     }
 
-    /// The server was asked at this time how far it has committed, visible to readers, and has said this.
-    ///
-    /// MariaDB says too much for a moment where a file of the log ends while transactions commit: the name of the new
-    /// file, with a place in the old one. What it says next is less, in the same file, and true of the earlier questions
-    /// as well: nothing becomes invisible.
-    pub fn answered(&mut self, asked: Instant, place: LogPlace) -> Result<(), Gap> {
-        if !place.covers(&self.latest)? {
-            if !place.is_in_file_of(&self.latest) || self.place.covers(&self.latest)? {
-                return Err(Gap::Backwards);
-            }
-            for answer in &mut self.answers {
-                if !place.covers(&answer.place)? {
-                    answer.place = place.clone();
-                    answer.is_met = self.place.covers(&place)?;
-                }
-            }
-            self.is_lowered = true;
-        }
-        self.latest = place.clone();
+    /// The server was asked at this time how far it has committed, visible to readers, and has said this; and how many
+    /// transactions it has committed since it was started, if it counts them together with the place.
+    pub fn answered(
+        &mut self,
+        asked: Instant,
+        place: LogPlace,
+        commits: Option<u64>,
+    ) -> Result<(), Gap> {
+        self.committed.check(&place)?;
         if self.answers.len() == ANSWERS_MAX {
             // The one before the last: the first will be reached first, and the last says most.
             self.answers.pop_back();
         }
-        let is_met = self.place.covers(&place)?;
-        self.answers.push_back(Answer { asked, place, is_met });
-        Ok(())
+        self.answers.push_back(Answer { asked, place, commits });
+        self.reach()
     }
 
     /// What has become certain by what came in. The moment counts once all entries that it names have ended.
     pub fn settle(&mut self) -> Result<Option<Settled>, Gap> {
-        if self.is_lowered {
-            return Ok(None);
-        }
-        let mut reached = None;
-        while self.answers.front().is_some_and(|first| first.is_met) {
-            reached = self.answers.pop_front();
-        }
-        let Some(Answer { asked, place, .. }) = reached else { return Ok(None) };
+        let Some(Answer { asked, place, .. }) = self.reached.take() else { return Ok(None) };
         let mut ends: Vec<Ending> = Vec::new();
         while let Some(first) = self.unsettled.front() {
             if !first.first.is_within(&place)? {

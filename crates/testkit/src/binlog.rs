@@ -42,6 +42,9 @@ impl Meaning for Plain {
 /// Nothing takes longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// So long after an answer that was of no use, the server is asked again.
+const AGAIN: Duration = Duration::from_millis(50);
+
 impl Watch {
     /// Begins.
     ///
@@ -66,30 +69,31 @@ impl Watch {
         let Self { runtime, asking, events, terms, follower, generations } = self;
         let mark = |ends: &[Ending]| ends.iter().for_each(|end| end.carry_out(generations));
         let ends = async {
-            let (asked, mut all, mut again) = (Instant::now(), Vec::new(), Vec::new());
-            let said = binlog::committed(asking).await.map_err(|error| error.to_string())?;
-            let place = terms.place(&said.at, said.position).map_err(|error| error.to_string())?;
-            follower.answered(asked, place).map_err(|gap| gap.to_string())?;
+            let (begin, mut all, mut again) = (Instant::now(), Vec::new(), Vec::new());
+            let mut next_question = begin;
             loop {
+                if next_question <= Instant::now() {
+                    let asked = Instant::now();
+                    next_question = asked + AGAIN;
+                    let said =
+                        binlog::committed(asking).await.map_err(|error| error.to_string())?;
+                    let place = terms.place(&said.at, said.position);
+                    let place = place.map_err(|refusal| refusal.to_string())?;
+                    let answered = follower.answered(asked, place, said.commits);
+                    answered.map_err(|gap| gap.to_string())?;
+                }
                 if let Some(settled) = follower.settle().map_err(|gap| gap.to_string())? {
                     mark(&settled.ends);
                     again.extend(settled.ends);
-                    if settled.covered == asked {
+                    if settled.covered >= begin {
                         break;
                     }
                 }
-                match events.next().await.map_err(|error| error.to_string())? {
-                    Packet::Event(header, event) => {
-                        let ends = follower.take(&header, event, &Plain);
-                        let ends = ends.map_err(|gap| gap.to_string())?;
-                        mark(&ends);
-                        all.extend(ends);
-                    }
-                    Packet::Refused(packet) => {
-                        return Err(backend::login::LoginError::refused(packet).to_string());
-                    }
-                    Packet::End => return Err("the stream has ended".to_owned()),
-                }
+                // A heartbeat comes, if nothing else does.
+                let packet = events.next().await.map_err(|error| error.to_string())?;
+                let ends = take(follower, packet)?;
+                mark(&ends);
+                all.extend(ends);
             }
             // What ended when it was logged ends again once it is visible.
             assert!(
@@ -126,6 +130,16 @@ impl Watch {
     /// How much of an event is held.
     pub fn held(&self) -> usize {
         self.events.held()
+    }
+}
+
+fn take(follower: &mut Follower, packet: Packet<'_>) -> Result<Vec<Ending>, String> {
+    match packet {
+        Packet::Event(header, event) => {
+            follower.take(&header, event, &Plain).map_err(|gap| gap.to_string())
+        }
+        Packet::Refused(packet) => Err(backend::login::LoginError::refused(packet).to_string()),
+        Packet::End => Err("the stream has ended".to_owned()),
     }
 }
 
@@ -184,5 +198,5 @@ async fn begin(
     let sending = log_in(address, user, password).await?;
     let events = Events::begin(sending, &replica, &from).await;
     let events = events.map_err(|error| error.to_string())?;
-    Ok((asking, events, terms, Follower::new(place, asked)))
+    Ok((asking, events, terms, Follower::new(place, said.commits, asked)))
 }

@@ -105,8 +105,8 @@ pub enum Event<'a> {
     Commit,
     /// The transaction is prepared; a statement ends it, or this does.
     Prepared,
-    /// Nothing was written up to this place.
-    Heartbeat,
+    /// Nothing was written up to this place of this file. The file's name is not told in MySQL's later form.
+    Heartbeat { file: &'a [u8] },
     /// Nothing that was written.
     Nothing,
     /// Whatever may have been written, in a transaction of its own or in this one.
@@ -257,7 +257,8 @@ impl Format {
                 Event::Begin { gtid: Some(gtid), is_alone: false }
             }
             kind::ANONYMOUS_GTID => Event::Begin { gtid: None, is_alone: false },
-            kind::HEARTBEAT | kind::HEARTBEAT_V2 => Event::Heartbeat,
+            kind::HEARTBEAT => Event::Heartbeat { file: body },
+            kind::HEARTBEAT_V2 => Event::Heartbeat { file: b"" },
             kind::STOP
             | kind::INTVAR
             | kind::RAND

@@ -23,14 +23,6 @@ impl LogPlace {
             _ => Err(Gap::Names),
         }
     }
-
-    /// Whether both are in one file. Sets of transactions are in none.
-    pub(super) fn is_in_file_of(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::File(own), Self::File(other)) => own.number == other.number,
-            _ => false,
-        }
-    }
 }
 
 impl Display for LogPlace {
@@ -65,6 +57,16 @@ impl FilePlace {
 
     pub const fn at(&self) -> u64 {
         self.at
+    }
+
+    /// Of the file.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether it is in the file of this name.
+    pub(super) fn is_in(&self, file: &[u8]) -> bool {
+        Self::new(file, self.at).as_ref() == Some(self)
     }
 
     pub(super) fn covers(&self, other: &Self) -> Result<bool, Gap> {

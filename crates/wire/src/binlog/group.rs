@@ -103,7 +103,7 @@ impl Groups {
                 let cut = self.open.take();
                 return cut.map(|_| Group { is_everything: true, ..Group::default() });
             }
-            Event::Format(_) | Event::Heartbeat | Event::Nothing => {}
+            Event::Format(_) | Event::Heartbeat { .. } | Event::Nothing => {}
         }
         None
     }

@@ -213,7 +213,7 @@ async fn begin<'a>(
     generations.everything();
     told();
     followed.begin(&server.name, asked);
-    let follower = RefCell::new(Follower::new(place, asked));
+    let follower = RefCell::new(Follower::new(place, committed.commits, asked));
     Ok((Following { terms, followed, generations, told, follower, meaning }, events, asking))
 }
 
@@ -304,7 +304,7 @@ impl Following<'_> {
                 return Err(Lost::Role);
             }
             let place = self.terms.place(&committed.at, committed.position)?;
-            self.follower.borrow_mut().answered(asked, place)?;
+            self.follower.borrow_mut().answered(asked, place, committed.commits)?;
             self.settle()?;
             self.followed.reach(self.follower.borrow().place().to_string());
             self.learn(&mut asking).await?;
