@@ -218,6 +218,9 @@ struct Logged {
     is_counted: bool,
 }
 
+/// A place, and how many transactions the server had counted there.
+type Claim = (LogPlace, Option<u64>);
+
 /// A server's log in files. They are laid out alike: a transaction of each ends at 10, 20, 30.
 struct Log {
     transactions: Vec<Logged>,
@@ -239,7 +242,7 @@ impl Log {
 
     /// How far the server says that it is: the name of its last file, and the last place that was set, by the file's
     /// beginning or by a commit, which may be one of the file before.
-    fn said(&self, now: u64) -> (LogPlace, Option<u64>) {
+    fn said(&self, now: u64) -> Claim {
         let seen = self.transactions.iter().filter(|it| it.visible <= now);
         let (mut at, mut set, mut commits) = (4, 0, 0);
         for it in seen {
@@ -286,7 +289,7 @@ fn run(seed: u64, fault: Fault) -> bool {
     let mut follower = Follower::new(place(4), Some(0), begin);
     let mut log = Log { transactions: Vec::new(), files: Vec::new() };
     let mut followed = 0;
-    let mut probe: Option<(u64, u64, Option<(LogPlace, Option<u64>)>)> = None;
+    let mut probe: Option<(u64, u64, Option<Claim>)> = None;
     // Entries: how many transactions of the table the reader had seen; runs: begun, and read.
     let mut entries: [Option<usize>; TABLES] = [None; TABLES];
     let mut runs: [Option<Option<usize>>; TABLES] = [None; TABLES];
