@@ -36,6 +36,7 @@ mod sim;
 mod texts;
 mod turn_cost;
 mod upgrades;
+mod variant;
 mod ways;
 
 use std::ffi::OsStr;

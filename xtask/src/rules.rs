@@ -4,7 +4,6 @@
 //! stands in `rules.toml`. Invariants: the tests pass before anything is taken out; each rule is put back before the
 //! next goes; a program that does not build proves nothing, and fails the command.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,6 +14,7 @@ use bench::progress::Progress;
 use serde::Deserialize;
 
 use crate::repository;
+use crate::variant::{Copy, Edit};
 
 #[derive(clap::Args)]
 pub(crate) struct Extent {
@@ -36,18 +36,23 @@ pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
         extent.only,
         extent.skip
     );
-    let copy = Copy::make()?;
-    let tests = copy.build_tests()?;
+    let copy = Copy::make("rules")?;
+    link_plugins(&copy)?;
+    let tests = build_tests(&copy)?;
     let mut progress = Progress::begin("rules", rules.len() as u64 + 1);
     let all: Vec<&str> = rules.iter().flat_map(Rule::tests).collect();
-    copy.build_flifo().context("Flifo as it is")?;
-    let failed = copy.failed(&tests, &all)?;
+    copy.build("flifo").context("Flifo as it is")?;
+    let failed = failing(&copy, &tests, &all)?;
     ensure!(failed.is_empty(), "these fail although no rule is missing: {}", failed.join(", "));
     progress.step(&format!("all {} tests pass with all rules", all.len()));
     let mut missed = 0;
     for rule in &rules {
         interrupt.check()?;
-        let failed = copy.without(rule, &tests)?;
+        let failed = copy.with(&rule.edit, |copy| {
+            let context = || format!("what is left does not build without \"{}\"", rule.name);
+            copy.build("flifo").with_context(context)?;
+            failing(copy, &tests, &rule.tests().collect::<Vec<_>>())
+        })?;
         let passed: Vec<_> =
             rule.tests().filter(|test| !failed.iter().any(|it| it == test)).collect();
         missed += passed.len();
@@ -68,184 +73,92 @@ struct Table {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Rule {
-    name: String,
+pub(crate) struct Rule {
+    pub(crate) name: String,
     tests: Vec<String>,
-    edit: Vec<Edit>,
-}
-
-/// What takes a rule out.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Edit {
-    /// Under `crates/`.
-    file: String,
-    cut: String,
-    put: String,
+    pub(crate) edit: Vec<Edit>,
 }
 
 impl Rule {
     fn tests(&self) -> impl Iterator<Item = &str> {
         self.tests.iter().map(String::as_str)
     }
-
-    /// The files without the rule, by their paths in the repository.
-    fn edited(&self, root: &Path) -> Result<BTreeMap<PathBuf, String>> {
-        let mut files = BTreeMap::new();
-        for Edit { file, cut, put } in &self.edit {
-            let path = Path::new("crates").join(file);
-            let before = match files.remove(&path) {
-                Some(text) => text,
-                None => fs::read_to_string(root.join(&path)).with_context(|| file.clone())?,
-            };
-            let count = before.matches(cut.as_str()).count();
-            ensure!(
-                count == 1,
-                "{}: what is to be cut stands {count} times in {file}: {cut}",
-                self.name
-            );
-            files.insert(path, before.replacen(cut.as_str(), put, 1));
-        }
-        Ok(files)
-    }
 }
 
-fn read() -> Result<Vec<Rule>> {
+pub(crate) fn read() -> Result<Vec<Rule>> {
     let table: Table = toml::from_str(include_str!("../rules.toml")).context("rules.toml")?;
     Ok(table.rule)
 }
 
-/// The repository as it is now, and where it is built.
-struct Copy {
-    source: PathBuf,
-    target: PathBuf,
+/// Tests look for the plugins of servers beside themselves.
+fn link_plugins(copy: &Copy) -> Result<()> {
+    let (plugins, here) = (repository::target().join("plugins"), copy.target().join("plugins"));
+    ensure!(
+        plugins.exists(),
+        "there is no {}, where tests look for plugins of MariaDB: packaging/install-deps.sh makes it",
+        plugins.display()
+    );
+    if !here.exists() {
+        fs::create_dir_all(copy.target())
+            .and_then(|()| std::os::unix::fs::symlink(&plugins, &here))
+            .with_context(|| here.display().to_string())?;
+    }
+    Ok(())
 }
 
-impl Copy {
-    /// Only what differs is written: what was built of the rest stays good.
-    fn make() -> Result<Self> {
-        let folder = repository::target().join("rules");
-        let copy = Self { source: folder.join("source"), target: folder.join("target") };
-        let mut list = Command::new("git");
-        list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
-        let output = list.current_dir(repository::root()).output().context("git does not run")?;
-        ensure!(output.status.success(), "git does not list the files of this repository");
-        let names = String::from_utf8(output.stdout).context("a file's name is not UTF-8")?;
-        for name in names.split_terminator('\0') {
-            // One that was removed and not committed is still listed.
-            if let Ok(text) = fs::read(repository::root().join(name)) {
-                copy.put(Path::new(name), &text)?;
-            }
-        }
-        // Tests look for the plugins of servers beside themselves.
-        let (plugins, here) = (repository::target().join("plugins"), copy.target.join("plugins"));
-        ensure!(
-            plugins.exists(),
-            "there is no {}, where tests look for plugins of MariaDB: packaging/install-deps.sh makes it",
-            plugins.display()
-        );
-        if !here.exists() {
-            fs::create_dir_all(&copy.target)
-                .and_then(|()| std::os::unix::fs::symlink(&plugins, &here))
-                .with_context(|| here.display().to_string())?;
-        }
-        Ok(copy)
-    }
+/// Builds the tests, which know nothing of the rules, once. Returns their program.
+fn build_tests(copy: &Copy) -> Result<PathBuf> {
+    let mut build = copy.cargo();
+    build.args(["test", "--no-run", "--package", "testkit", "--test", "it"]);
+    build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    let output = build.output()?;
+    ensure!(output.status.success(), "the tests do not build");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let mut programs = messages.filter_map(|it: serde_json::Value| {
+        (it["target"]["name"] == "it").then(|| it["executable"].as_str().map(PathBuf::from))?
+    });
+    programs.next_back().context("cargo does not say where the tests are")
+}
 
-    fn put(&self, name: &Path, text: &[u8]) -> Result<()> {
-        let path = self.source.join(name);
-        if fs::read(&path).is_ok_and(|before| before == text) {
-            return Ok(());
+/// Runs these tests with the Flifo that was built last.
+fn failing(copy: &Copy, program: &Path, tests: &[&str]) -> Result<Vec<String>> {
+    let mut command = Command::new(program);
+    // The tests build Flifo if need be, in the workspace that this folder is in.
+    command.current_dir(copy.source().join("crates/testkit")).arg("--exact").args(tests);
+    let output = command.output().context("the tests do not run")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (mut failed, mut seen) = (Vec::new(), 0);
+    for line in text.lines() {
+        let Some((name, how)) = line.strip_prefix("test ").and_then(|it| it.split_once(" ... "))
+        else {
+            continue;
+        };
+        seen += 1;
+        match how {
+            "ok" => {}
+            "FAILED" => failed.push(name.to_owned()),
+            other => bail!("{name} was neither passed nor failed, but {other}"),
         }
-        let folder = path.parent().context("it lies in a folder")?;
-        fs::create_dir_all(folder)
-            .and_then(|()| fs::write(&path, text))
-            .with_context(|| path.display().to_string())
     }
-
-    /// Builds Flifo without the rule and returns which of its tests fail.
-    fn without(&self, rule: &Rule, tests: &Path) -> Result<Vec<String>> {
-        let edited = rule.edited(&repository::root())?;
-        for (name, text) in &edited {
-            self.put(name, text.as_bytes())?;
-        }
-        let failed = self
-            .build_flifo()
-            .with_context(|| format!("what is left does not build without \"{}\"", rule.name))
-            .and_then(|()| self.failed(tests, &rule.tests().collect::<Vec<_>>()));
-        for name in edited.keys() {
-            self.put(name, &fs::read(repository::root().join(name))?)?;
-        }
-        failed
-    }
-
-    fn build_flifo(&self) -> Result<()> {
-        let mut build = self.cargo();
-        let output = build.args(["build", "--quiet", "--package", "flifo"]).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
-        Ok(())
-    }
-
-    /// Builds the tests, which know nothing of the rules, once. Returns their program.
-    fn build_tests(&self) -> Result<PathBuf> {
-        let mut build = self.cargo();
-        build.args(["test", "--no-run", "--package", "testkit", "--test", "it"]);
-        build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
-        let output = build.output()?;
-        ensure!(output.status.success(), "the tests do not build");
-        let text = String::from_utf8_lossy(&output.stdout);
-        let messages = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-        let mut programs = messages.filter_map(|it: serde_json::Value| {
-            (it["target"]["name"] == "it").then(|| it["executable"].as_str().map(PathBuf::from))?
-        });
-        programs.next_back().context("cargo does not say where the tests are")
-    }
-
-    fn cargo(&self) -> Command {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(&self.source).env("CARGO_TARGET_DIR", &self.target);
-        cargo
-    }
-
-    /// Runs these tests with the Flifo that was built last.
-    fn failed(&self, program: &Path, tests: &[&str]) -> Result<Vec<String>> {
-        let mut command = Command::new(program);
-        // The tests build Flifo if need be, in the workspace that this folder is in.
-        command.current_dir(self.source.join("crates/testkit")).arg("--exact").args(tests);
-        let output = command.output().context("the tests do not run")?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let (mut failed, mut seen) = (Vec::new(), 0);
-        for line in text.lines() {
-            let Some((name, how)) =
-                line.strip_prefix("test ").and_then(|it| it.split_once(" ... "))
-            else {
-                continue;
-            };
-            seen += 1;
-            match how {
-                "ok" => {}
-                "FAILED" => failed.push(name.to_owned()),
-                other => bail!("{name} was neither passed nor failed, but {other}"),
-            }
-        }
-        let mut wanted = tests.to_vec();
-        wanted.sort_unstable();
-        wanted.dedup();
-        ensure!(seen == wanted.len(), "{seen} tests ran, not {}:\n{text}", wanted.len());
-        Ok(failed)
-    }
+    let mut wanted = tests.to_vec();
+    wanted.sort_unstable();
+    wanted.dedup();
+    ensure!(seen == wanted.len(), "{seen} tests ran, not {}:\n{text}", wanted.len());
+    Ok(failed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::variant;
 
     #[test]
     fn every_rule_stands_where_the_table_says() {
         let rules = read().expect("reads");
         assert!(rules.len() > 20);
         for rule in &rules {
-            let edited = rule.edited(&repository::root()).expect("each cut is there");
+            let edited = variant::edited(&rule.edit).expect("each cut is there");
             assert!(!edited.is_empty() && !rule.tests.is_empty(), "{}", rule.name);
         }
     }

@@ -3,6 +3,8 @@
 //! Owns the threads that run worlds and what is told of them. What a world is stands in the crate `sim`. Invariant: a
 //! world in which something is wrong fails the command, which prints the shortest program that shows it.
 
+mod plants;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,9 +28,21 @@ pub(crate) struct Extent {
     /// Begins no more worlds after so long.
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
+    /// Begins no more worlds after so many statements.
+    #[arg(long, value_name = "N")]
+    statements: Option<usize>,
+    /// Ends at the first world that is wrong, and does not look for the shortest program.
+    #[arg(long)]
+    first: bool,
     /// Prints each command that the server hears.
     #[arg(long)]
     tell: bool,
+    /// Builds Flifo with each fault of `plants.toml`, and tells whether worlds find it
+    #[arg(long)]
+    plants: bool,
+    /// With `--plants`: only those whose names contain this.
+    #[arg(long, default_value = "", requires = "plants")]
+    only: String,
 }
 
 fn seeds(text: &str) -> Result<Range<u64>, String> {
@@ -57,6 +71,9 @@ struct Sum {
 }
 
 pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
+    if extent.plants {
+        return plants::run(&extent.only, interrupt);
+    }
     let Range { start, end } = extent.seeds;
     let (next, begun) = (AtomicU64::new(start), Instant::now());
     let hundreds = end.saturating_sub(start).div_ceil(100);
@@ -68,7 +85,7 @@ pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
                 loop {
                     let seed = next.fetch_add(1, Relaxed);
                     let is_late = extent.seconds.is_some_and(|it| begun.elapsed().as_secs() >= it);
-                    let is_enough = lock(&sum).0.wrong.len() >= WRONG_MAX;
+                    let is_enough = lock(&sum).0.is_enough(extent);
                     if seed >= end || is_late || is_enough || interrupt.check().is_err() {
                         return;
                     }
@@ -100,11 +117,18 @@ pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
     }
     sum.wrong.sort_unstable();
     let Some(first) = sum.wrong.first() else { return Ok(()) };
-    explain(*first);
+    if !extent.first {
+        explain(*first);
+    }
     bail!("{} of these worlds are wrong: {:?}", sum.wrong.len(), sum.wrong);
 }
 
 impl Sum {
+    fn is_enough(&self, extent: &Extent) -> bool {
+        let wrong_max = if extent.first { 1 } else { WRONG_MAX };
+        self.wrong.len() >= wrong_max || extent.statements.is_some_and(|it| self.statements >= it)
+    }
+
     fn add(&mut self, seed: u64, report: &Report) {
         self.worlds += 1;
         self.statements += report.statements;
