@@ -54,7 +54,7 @@ pub(crate) enum Part {
 pub(crate) enum Kind {
     Replication,
     Galera,
-    /// Group Replication of MySQL: for `own-writes`.
+    /// Group Replication of MySQL: for `failover` and `own-writes`.
     Group,
 }
 
@@ -83,9 +83,9 @@ pub(crate) fn run(part: &Part, flifo: &Path, interrupt: &Interrupt) -> Result<()
 }
 
 /// Servers with Flifo in front of them. Fields are dropped in this order.
-struct Site {
+struct Site<S = Cluster> {
     flifo: Flifo,
-    cluster: Cluster,
+    cluster: S,
     folder: tempfile::TempDir,
 }
 
@@ -98,13 +98,20 @@ const FOUND_MAX: Duration = Duration::from_millis(3 * 500 + 200);
 
 impl Site {
     fn start(cluster: Cluster, flifo: &Path, more: &str) -> Result<Self> {
+        let listed = cluster.listed();
+        Self::before(cluster, &listed, flifo, more)
+    }
+}
+
+impl<S> Site<S> {
+    /// Starts Flifo in front of servers that are listed so.
+    fn before(cluster: S, listed: &str, flifo: &Path, more: &str) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let socket = folder.path().join("console.sock");
         let (user, password) = (PrivateServer::USER, Cluster::password());
         let rest = format!(
-            "{more}\n[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n{}\
-             [[users]]\nname = \"{user}\"\npassword = \"{password}\"\n",
-            cluster.listed()
+            "{more}\n[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n{listed}\
+             [[users]]\nname = \"{user}\"\npassword = \"{password}\"\n"
         );
         Ok(Self { flifo: Flifo::start_program(flifo, &rest), cluster, folder })
     }

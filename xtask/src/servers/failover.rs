@@ -7,18 +7,20 @@
 //! that a transaction in flight may get, and would end at any other, or reconnect.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bench::interrupt::Interrupt;
+use bench::private_server::PrivateServer;
 use clap::ValueEnum;
 use rustix::process::Signal;
 use testkit::client::{Client, Problem};
 use testkit::cluster::Cluster;
 
+use super::machines::Machines;
 use super::sysbench::{self, Errors, Load};
 use super::{CHECKS, FOUND_MAX, Findings, Kind, Over, Site, client, seconds, seen, wait};
 
@@ -38,6 +40,9 @@ pub(crate) struct Extent {
     /// Clients of the ledger.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=200))]
     writers: u32,
+    /// Flifo's log is kept in this file.
+    #[arg(long)]
+    log: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -68,12 +73,14 @@ struct Clock {
 }
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
-    let cluster = match extent.kind {
-        Kind::Replication => replicated()?,
-        kind => kind.of_mariadb()?,
+    let servers = match extent.kind {
+        Kind::Replication => Machines::MariaDb(replicated()?),
+        Kind::Galera => Machines::MariaDb(extent.kind.of_mariadb()?),
+        Kind::Group => Machines::of_group(None)?,
     };
-    let mut site = Site::start(cluster, flifo, CHECKS)?;
-    sysbench::prepare(site.cluster.servers[0].port(), interrupt)?;
+    let listed = servers.listed();
+    let mut site = Site::before(servers, &listed, flifo, CHECKS)?;
+    sysbench::prepare(site.flifo.port(), interrupt)?;
     let mut setup = site.client()?;
     setup.query("CREATE TABLE ledger (client INT PRIMARY KEY, n BIGINT)")?;
     setup.query("CREATE TABLE probe (id INT PRIMARY KEY, n BIGINT)")?;
@@ -82,8 +89,9 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         setup.query(&format!("INSERT INTO ledger VALUES ({number}, 0)"))?;
     }
     if extent.kind == Kind::Replication {
-        site.cluster.wait_for(1, 0);
-        site.cluster.wait_for(2, 0);
+        let cluster = site.cluster.cluster()?;
+        cluster.wait_for(1, 0);
+        cluster.wait_for(2, 0);
     }
     let clock =
         Clock { begun: Instant::now(), is_over: AtomicBool::new(false), killed: AtomicU64::new(0) };
@@ -91,7 +99,7 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     let before = errors(&site)?;
     let load = (extent.clients, extent.seconds);
     let load = Load::start("oltp_read_write", site.flifo.port(), load, Errors::GoOn)?;
-    let (times, ledgers) = thread::scope(|scope| {
+    let worked = thread::scope(|scope| {
         let port = site.flifo.port();
         let clock = &clock;
         let threads: Vec<_> =
@@ -102,9 +110,12 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         drop(over);
         let ledgers = threads.into_iter().map(|it| it.join().expect("it does not panic"));
         let ledgers = ledgers.collect::<Result<Vec<_>>>()?;
-        anyhow::Ok(((times?, counted?), ledgers))
-    })?;
-    let ((detection, promotion), counted) = times;
+        anyhow::Ok((times?, counted?, ledgers))
+    });
+    if let Some(path) = &extent.log {
+        std::fs::write(path, site.flifo.log())?;
+    }
+    let ((detection, promotion), counted, ledgers) = worked?;
     let mut found = Findings::default();
     found.note("sysbench: statements", &counted.queries);
     found.note("sysbench: errors it went on after, deadlocks included", &counted.errors);
@@ -127,7 +138,7 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
 }
 
 /// Errors that clients were told so far, by whose they are and their name or number.
-fn errors(site: &Site) -> Result<BTreeMap<(String, String), u64>> {
+fn errors(site: &Site<Machines>) -> Result<BTreeMap<(String, String), u64>> {
     let rows = site.console()?.query("SHOW ERRORS")?;
     let read = |row: Vec<String>| {
         let [source, name, code, _, count, ..] = &row[..] else { bail!("SHOW ERRORS: {row:?}") };
@@ -140,7 +151,7 @@ fn errors(site: &Site) -> Result<BTreeMap<(String, String), u64>> {
 /// Clients hear of a server's death only if they had something in flight, and once.
 fn judge_errors(
     found: &mut Findings,
-    site: &Site,
+    site: &Site<Machines>,
     before: &BTreeMap<(String, String), u64>,
     clients: u32,
 ) -> Result<()> {
@@ -164,8 +175,8 @@ fn judge_errors(
 }
 
 /// A writer that comes back still believes that it is one.
-fn thaw(found: &mut Findings, site: &Site, interrupt: &Interrupt) -> Result<()> {
-    site.cluster.signal(0, Signal::CONT);
+fn thaw(found: &mut Findings, site: &Site<Machines>, interrupt: &Interrupt) -> Result<()> {
+    site.cluster.signal(0, Signal::CONT)?;
     let mut console = site.console()?;
     wait("the old writer to answer", interrupt, || Ok(seen(&mut console, "db1")?.0 != "down"))?;
     // Long enough for a client that would write to it.
@@ -197,8 +208,8 @@ fn keep(number: u32, port: u16, clock: &Clock) -> Result<Ledger> {
         let asked = clock.begun.elapsed();
         match client.query(&text) {
             Ok(_) => ledger.sure += 1,
-            // Two ways in which servers say that they have undone it.
-            Err(Problem::Refused { code: 1213 | 1205, .. }) => ledger.refused += 1,
+            // Three ways in which servers say that they have undone it.
+            Err(Problem::Refused { code: 1213 | 1205 | 3101, .. }) => ledger.refused += 1,
             Err(problem) if problem.to_string().contains("may have been executed") => {
                 ledger.unsure += 1;
                 continue;
@@ -217,15 +228,15 @@ fn keep(number: u32, port: u16, clock: &Clock) -> Result<Ledger> {
 /// until the checks had found it, and until another server could be written to.
 fn kill(
     extent: &Extent,
-    site: &mut Site,
+    site: &mut Site<Machines>,
     clock: &Clock,
     interrupt: &Interrupt,
 ) -> Result<(Duration, Duration)> {
     let mut console = site.console()?;
     interrupt.sleep(Duration::from_secs(extent.seconds / 3))?;
     match extent.by {
-        Fate::Kill => site.cluster.servers[0].kill()?,
-        Fate::Freeze => site.cluster.signal(0, Signal::STOP),
+        Fate::Kill => site.cluster.kill(0)?,
+        Fate::Freeze => site.cluster.signal(0, Signal::STOP)?,
     }
     let killed = Instant::now();
     let at = clock.begun.elapsed().as_micros();
@@ -234,11 +245,12 @@ fn kill(
     let detection = killed.elapsed();
     let begun = Instant::now();
     match extent.kind {
-        Kind::Replication => site.cluster.promote(1, &[]),
+        Kind::Replication => site.cluster.cluster()?.promote(1, &[]),
         Kind::Galera | Kind::Group => {
-            let text = "UPDATE probe SET n = n + 1 WHERE id = 1";
+            let schema = PrivateServer::DATABASE;
+            let text = format!("UPDATE {schema}.probe SET n = n + 1 WHERE id = 1");
             wait("the cluster to go on", interrupt, || {
-                Ok(site.cluster.servers[1].sql(text).is_ok())
+                Ok([1, 2].iter().any(|at| site.cluster.sql(*at, &text).is_ok()))
             })?;
         }
     }

@@ -15,6 +15,19 @@ pub(super) enum Machines {
 }
 
 impl Machines {
+    /// Three members of a group of MySQL with the schema that clients use; the first is the primary.
+    pub(super) fn of_group(lan: Option<Lan>) -> Result<Self> {
+        let schema = PrivateServer::DATABASE;
+        let user = (PrivateServer::USER, Cluster::password(), schema);
+        let group = Group::start(lan, user).context("there is no group on this machine")?;
+        group.bootstrap(0);
+        let machines = Self::Group(group);
+        machines.sql(0, &format!("CREATE DATABASE {schema}"))?;
+        machines.sql(1, "START GROUP_REPLICATION")?;
+        machines.sql(2, "START GROUP_REPLICATION")?;
+        Ok(machines)
+    }
+
     /// Runs statements with all rights, over the server's Unix socket. Returns the rows: a line each, tabs between
     /// columns.
     pub(super) fn sql(&self, at: usize, text: &str) -> Result<String> {

@@ -22,7 +22,6 @@ use bench::progress::Progress;
 use testkit::client::{Client, Problem};
 use testkit::cluster::Cluster;
 use testkit::flifo::Flifo;
-use testkit::group::Group;
 use testkit::lan::{self, Lan};
 
 pub(super) use self::ledgers::Ledgers;
@@ -107,20 +106,14 @@ impl Field {
         let lan = Some(Lan::of(3).context("machines of a network")?);
         let (user, password) = (PrivateServer::USER, Cluster::password());
         let schema = PrivateServer::DATABASE;
-        let (kind, of_group) = (extent.kind, (user, password, schema));
+        let kind = extent.kind;
         let machines = match kind {
             Kind::Replication => Machines::MariaDb(Cluster::replicated_on(lan, 2, &[])),
             Kind::Galera => {
                 Cluster::clustered_on(lan, 3).map(Machines::MariaDb).context("no Galera")?
             }
-            Kind::Group => Group::start(lan, of_group).map(Machines::Group).context("no group")?,
+            Kind::Group => Machines::of_group(lan)?,
         };
-        if let Machines::Group(group) = &machines {
-            group.bootstrap(0);
-            machines.sql(0, &format!("CREATE DATABASE {schema}"))?;
-            machines.sql(1, "START GROUP_REPLICATION")?;
-            machines.sql(2, "START GROUP_REPLICATION")?;
-        }
         let rights = match kind {
             Kind::Group => format!("GRANT SELECT ON performance_schema.* TO {CHECKER}@'%'"),
             _ => format!("GRANT USAGE ON *.* TO {CHECKER}@'%'"),

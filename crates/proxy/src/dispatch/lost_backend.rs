@@ -73,14 +73,9 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
                 }
                 elsewhere.push(client);
             }
-            // What it was told is true, but what it has set is not known.
             Some(client) if flight.purpose.is_probe() => {
-                end_client(
-                    worker,
-                    &client,
-                    backend,
-                    "what its last statement has set is not known",
-                );
+                told = Some(client.id);
+                lose_probe(worker, &client, backend, &mut flight);
             }
             Some(client) => {
                 told = Some(client.id);
@@ -197,6 +192,29 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
             _ => "what it had there cannot be had again",
         };
         end_client(worker, client, backend, why);
+    }
+}
+
+/// A client has its statement's whole reply, and what the server was asked behind it has no answer.
+fn lose_probe(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    backend: &Rc<Backend>,
+    flight: &mut InFlight,
+) {
+    let command = flight.command.take().unwrap_or_default();
+    worker.counters.statements.add(1);
+    route::note_end(worker, client, &command, backend);
+    // Some servers are asked behind all rows; see [`crate::dispatch::unreported`].
+    let is_read = matches!(flight.purpose, Purpose::Unreported) && command.facts.read.is_some();
+    worker.buffers.forget(command.end());
+    client.backend.take();
+    if !is_read {
+        return end_client(worker, client, backend, "what its last statement has set is not known");
+    }
+    let_go_on(worker, client, backend);
+    if !client.is_closing() {
+        client.await_command();
     }
 }
 

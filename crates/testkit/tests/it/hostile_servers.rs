@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
+use backend::Address;
+use testkit::client::Client;
 use testkit::fake_client::{FakeClient, Refusal};
 use testkit::fake_server::Entry;
 use testkit::reply::{Flag, Reply, honest};
@@ -64,6 +66,33 @@ fn what_a_driver_sets_when_it_connects_and_has_already_is_not_lost_with_a_backen
     });
     client.query("SET autocommit = 1").expect("it is so, whatever backend it has");
     assert_eq!(client.query("SELECT again"), row("again"));
+    scene.end();
+}
+
+/// Behind rows that end in an EOF packet, some servers are asked what they have set; the client has its rows by then.
+#[test]
+fn a_read_is_over_though_the_question_behind_it_has_no_answer() {
+    let scene = Scene::pooled(ONE_BACKEND);
+    let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: scene.flifo.port() };
+    let old = Client::builder(address, USER, PASSWORD).with(Capabilities::LOCAL_FILES);
+    let mut client = old.connect().expect("a login");
+    assert!(!client.capabilities().has(Capabilities::DEPRECATE_EOF));
+    scene.server.answer(|command| {
+        if command.starts_with(b"\x03SELECT") && !command.ends_with(b"again") {
+            let mut bytes = Reply::row("x").encode(Capabilities::default(), &mut 1);
+            // There is something to be told: the high byte of the status.
+            *bytes.last_mut().expect("a packet") |= 0x40;
+            return Reply::Raw(bytes);
+        }
+        match command.ends_with(b"START TRANSACTION") {
+            true => Reply::Close,
+            false => honest(command),
+        }
+    });
+    for text in ["SELECT x", "SELECT x FROM t WHERE id = 1"] {
+        assert_eq!(client.query(text).expect("rows"), [["x"]]);
+        assert_eq!(client.query("SELECT again").expect("it goes on"), [["again"]]);
+    }
     scene.end();
 }
 
