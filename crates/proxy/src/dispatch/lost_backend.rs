@@ -205,11 +205,14 @@ fn lose_probe(
     let command = flight.command.take().unwrap_or_default();
     worker.counters.statements.add(1);
     route::note_end(worker, client, &command, backend);
-    // Some servers are asked behind all rows; see [`crate::dispatch::unreported`].
-    let is_read = matches!(flight.purpose, Purpose::Unreported) && command.facts.read.is_some();
+    // Some servers are asked behind all rows; see [`crate::dispatch::unreported`]. What sets something by its own words has
+    // pinned its client, or was asked about by a probe of another kind.
+    let has_set = !matches!(flight.purpose, Purpose::Unreported)
+        || command.facts.calls
+        || command.facts.sets.is_some();
     worker.buffers.forget(command.end());
     client.backend.take();
-    if !is_read {
+    if has_set {
         return end_client(worker, client, backend, "what its last statement has set is not known");
     }
     let_go_on(worker, client, backend);
