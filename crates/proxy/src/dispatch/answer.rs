@@ -60,7 +60,6 @@ pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
         // It has still to answer something that no client waits for: then it goes back by itself.
         backend.release();
         backend.give_back_later();
-        backend.settle();
     }
 }
 

@@ -25,7 +25,7 @@ use crate::cluster::servers::ServerId;
 use crate::dispatch::cached::writes::BackendWrites;
 use crate::dispatch::client::Client;
 use crate::dispatch::in_flight::{self, InFlight};
-use crate::dispatch::states::{BackendState, ClientState, Counted};
+use crate::dispatch::states::{BackendState, ClientState};
 use crate::pool::keys::KeyId;
 use crate::users::ReservedPlace;
 use crate::worker::outbox::Outbox;
@@ -84,7 +84,6 @@ pub(crate) struct Backend {
     /// Bytes that the socket has not taken yet.
     outbox: Outbox,
     pub(crate) life: Cell<Life>,
-    state: Counted<BackendState>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -197,18 +196,12 @@ impl Backend {
             sent: Cell::new(0),
             outbox: Outbox::default(),
             life: Cell::default(),
-            state: Counted::new(BackendState::Idle),
             waker: RefCell::default(),
         }
     }
 
-    /// What it is doing, as was found last. See [`Self::settle`].
+    /// What it is doing.
     pub(crate) fn state(&self) -> BackendState {
-        self.state.get()
-    }
-
-    /// What it is doing, as its parts tell.
-    pub(crate) fn find_state(&self) -> BackendState {
         if self.is_closing() {
             return BackendState::Closing;
         }
@@ -234,20 +227,6 @@ impl Backend {
         let has = slot.is_some();
         self.slot.set(slot);
         has
-    }
-
-    /// Something was sent for a client: it is in front, or what is in front goes on.
-    #[inline]
-    pub(crate) fn see_sent(&self) {
-        if self.in_flight.borrow().len() == 1 {
-            self.settle();
-        }
-    }
-
-    /// Something has been sent, answered, given or taken: its state is what that makes it. What its own task does is
-    /// settled when the task has done all.
-    pub(crate) fn settle(&self) {
-        self.state.change(self.find_state());
     }
 
     /// Gives the backend to a client.
@@ -358,7 +337,6 @@ impl Backend {
     /// Ends the backend, whatever is in flight.
     pub(crate) fn close(&self) {
         self.life.set(Life::Closing);
-        self.settle();
         self.wake();
     }
 

@@ -51,7 +51,6 @@ pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
         if !replies::read(&worker, &backend) {
             break;
         }
-        backend.settle();
         admit::work_off(&worker);
     }
     if backend.life.get() == Life::Departed {

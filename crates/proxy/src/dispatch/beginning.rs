@@ -47,7 +47,6 @@ pub(crate) fn see_answer(
     command.awaits = Awaits::Backend;
     client.keep_command(command);
     finish::release(worker, client, backend, flight.slot);
-    backend.settle();
     worker.shared.mail(worker.index, Mail::Resume(client.id));
     true
 }

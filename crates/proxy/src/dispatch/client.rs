@@ -33,7 +33,7 @@ use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::input::Input;
 use crate::dispatch::memory::{Claimant, ReservedMemory};
 use crate::dispatch::ruled::standing::{CameBy, KnownView};
-use crate::dispatch::states::{ClientState, Counted};
+use crate::dispatch::states::ClientState;
 use crate::pool::keys::KeyId;
 use crate::records::{LoggedClient, SlowClient};
 use crate::worker::outbox::{Outbox, SharedBytes};
@@ -51,7 +51,7 @@ pub(crate) struct Client {
     /// Which backends serve it, if it is pooled. A pass-through client has one of its own.
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) session: RefCell<Session>,
-    state: Counted<ClientState>,
+    state: Cell<ClientState>,
     pub(crate) times: ClientTimes,
     /// Its command, while it waits in the queue or its backend is prepared for it.
     pub(crate) current: RefCell<Option<Box<Command>>>,
@@ -180,7 +180,7 @@ impl Client {
             user: RefCell::new(login.user),
             key: Cell::new(login.key),
             session: RefCell::new(login.session),
-            state: Counted::new(ClientState::Reading),
+            state: Cell::new(ClientState::Reading),
             times: ClientTimes::new(crate::worker::clock::now()),
             current: RefCell::default(),
             waiting: Cell::new(None),
@@ -262,8 +262,13 @@ impl Client {
         self.state.get()
     }
 
-    pub(crate) fn change_state(&self, state: ClientState) {
-        self.state.change(state);
+    /// Passes to another state. A client that leaves stays so: what would change it comes too late.
+    pub(crate) fn change_state(&self, next: ClientState) {
+        let state = self.state.get();
+        if state != ClientState::Leaving {
+            debug_assert!(state == next || state.may_become(next), "{state:?} becomes {next:?}");
+            self.state.set(next);
+        }
         self.times.changed.set(crate::worker::clock::now());
     }
 

@@ -216,7 +216,6 @@ fn claim(
     drop(gate);
     if let Some(backend) = &backend {
         backend.hold_for(client);
-        backend.settle();
     }
     backend.is_some()
 }

@@ -14,9 +14,9 @@ use crate::dispatch::worker::Worker;
 pub(crate) fn broken(worker: &Worker) -> Vec<String> {
     let mut broken = Vec::new();
     for backend in worker.backends.borrow().values() {
-        let checks = [held_by_one(worker, backend), state_is_kept(backend), slot_is_used(backend)];
+        let checks = [held_by_one(worker, backend), slot_is_used(backend)];
         for what in checks.into_iter().flatten() {
-            broken.push(format!("backend {} ({:?}): {what}", backend.id, backend.find_state()));
+            broken.push(format!("backend {} ({:?}): {what}", backend.id, backend.state()));
         }
     }
     for client in worker.clients.borrow().values() {
@@ -49,12 +49,6 @@ fn held_by_one(worker: &Worker, backend: &Rc<Backend>) -> Option<String> {
     }
     let is_there = worker.clients.borrow().contains_key(&holder.id);
     (!is_there).then(|| format!("client {} holds it, and is gone", holder.id))
-}
-
-/// The state that is counted is the one that its parts make.
-fn state_is_kept(backend: &Backend) -> Option<String> {
-    let kept = backend.state();
-    (kept != backend.find_state()).then(|| format!("it is counted as {kept:?}"))
 }
 
 /// A slot belongs to something that runs.

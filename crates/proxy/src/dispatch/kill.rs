@@ -27,7 +27,6 @@ const KILLERS_MAX: u64 = 32;
 /// The client of a running statement is gone: the statement is killed, and its backend ends with it.
 pub(crate) fn abandon(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     backend.holder.take();
-    backend.settle();
     if let Some(flight) = backend.in_flight.borrow_mut().front_mut() {
         flight.since = crate::worker::clock::now();
     }
@@ -61,7 +60,6 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, backend: &Rc<Backend>, scope: Scope) 
         worker.counters.killing.set(worker.counters.killing.get() - 1);
         if let (true, Some(key)) = (backend.end_kill(), backend.key.get()) {
             supply::return_to_pool(&worker, key, &backend);
-            backend.settle();
             worker.shared.mail(worker.index, Mail::SlotFree(backend.server));
         }
     });

@@ -305,7 +305,6 @@ fn send_silently(
     client.change_state(ClientState::Running);
     send_bytes(client, backend, packet);
     finish::finish_command(worker, client, backend, &command, true);
-    backend.settle();
     worker.buffers.forget(command.end());
     if client.input.is_part() {
         client.input.upload_ends_turn.set(true);
@@ -497,7 +496,6 @@ fn fly(
     flight.command = command;
     backend.in_flight.borrow_mut().push_back(flight);
     step!("fly");
-    backend.see_sent();
 }
 
 /// Answers with an error a command that had its slot and its backend.
@@ -509,6 +507,5 @@ pub(crate) fn refuse_launched(
     fault: &Fault,
 ) {
     finish::finish_command(worker, client, backend, &command, true);
-    backend.settle();
     answer::refuse(worker, client, command, fault);
 }

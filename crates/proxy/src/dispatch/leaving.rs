@@ -69,13 +69,11 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>)
         Fate::PutBackLater => {
             taint(backend, left);
             backend.give_back_later();
-            backend.settle();
         }
         Fate::Retired => capture::retire(worker, backend),
         Fate::Closed => backend.close(),
         Fate::ClosedLater => {
             backend.then.set(AfterAnswers::Close);
-            backend.settle();
         }
     }
 }

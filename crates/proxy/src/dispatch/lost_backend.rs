@@ -309,7 +309,6 @@ pub(crate) fn spoil(worker: &Rc<Worker>, backend: &Rc<Backend>, fault: &Fault) {
     worker.count_fault(fault.kind);
     end_reply(&client, backend, flight, fault);
     drop(flights);
-    backend.settle();
     if client.session.borrow().holds_backend() {
         // What it had on the backend, it has no more.
         client.close();

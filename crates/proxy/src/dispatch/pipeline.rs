@@ -92,7 +92,6 @@ pub(crate) fn disown(worker: &Worker, client: &Client, backend: &Backend) -> Opt
     client.backend.take();
     let command = flight.command.take();
     drop(flights);
-    backend.settle();
     let mut command = command?;
     worker.buffers.forget(std::mem::take(&mut command.packet));
     Some(command)

@@ -280,23 +280,14 @@ impl Report {
     }
 }
 
-/// The counts of states. In debug builds they are compared with the states that all clients and backends have.
+/// How many clients and backends are in each state.
 fn states(worker: &Worker) -> StateCounts {
-    let counts = StateCounts::now();
-    if cfg!(debug_assertions) {
-        let mut found = StateCounts::default();
-        for client in worker.clients.borrow().values() {
-            found.clients[client.state() as usize] += 1;
-        }
-        for backend in worker.backends.borrow().values() {
-            assert_eq!(backend.state(), backend.find_state(), "backend {}", backend.id);
-            found.backends[backend.state() as usize] += 1;
-        }
-        let are_counted =
-            |counts: &[u32], found: &[u32]| counts.iter().zip(found).all(|(one, two)| one >= two);
-        // Some are on their way in or out.
-        assert!(are_counted(&counts.clients, &found.clients), "{counts:?} {found:?}");
-        assert!(are_counted(&counts.backends, &found.backends), "{counts:?} {found:?}");
+    let mut counts = StateCounts::default();
+    for client in worker.clients.borrow().values() {
+        counts.clients[client.state() as usize] += 1;
+    }
+    for backend in worker.backends.borrow().values() {
+        counts.backends[backend.state() as usize] += 1;
     }
     counts
 }

@@ -105,7 +105,6 @@ pub(crate) fn runs_again(worker: &Rc<Worker>, backend: &Backend, flight: &InFlig
     behind.give_up();
     backend.holder.take();
     drop(flights);
-    backend.settle();
     if matches!(flight.purpose, Purpose::Schema(_)) {
         client.session.borrow_mut().see_schema(false);
     }

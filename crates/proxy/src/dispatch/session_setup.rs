@@ -125,7 +125,6 @@ pub(crate) fn send(backend: &Backend, setup: Setup) {
     let Setup { purpose, opcode, body } = setup;
     let follower = Follower::new(opcode.shape(), backend.capabilities);
     backend.in_flight.borrow_mut().push_back(InFlight::new(follower, purpose));
-    backend.settle();
     send_bytes(backend, opcode, &body);
 }
 

@@ -1,10 +1,8 @@
 //! What each client and each backend of a worker is doing, and how many are doing each.
 //!
-//! A state is changed in one place, [`Counted::change`], which knows the steps that are allowed and keeps the counts
-//! that the console and the metrics show. Invariant: the counts of a worker's clients and backends are those that a
-//! look at each of them would find ([`crate::dispatch::report`] takes that look in debug builds).
-
-use std::cell::Cell;
+//! A client's state is changed in one place, which knows the steps that are allowed
+//! ([`crate::dispatch::client::Client::change_state`]). A backend's state is kept nowhere: it is what its parts make it
+//! ([`crate::dispatch::backend::Backend::state`]). They are counted when someone looks.
 
 /// What a client is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +63,24 @@ impl ClientState {
     pub(crate) const fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
+
+    /// Whether this other state may follow it.
+    pub(crate) const fn may_become(self, next: Self) -> bool {
+        match self {
+            Self::Leaving => false,
+            Self::Writing => matches!(next, Self::Reading | Self::Leaving),
+            // There is room for its command, or it is refused.
+            Self::AwaitingMemory => matches!(next, Self::Reading | Self::Writing | Self::Leaving),
+            Self::Reading => true,
+            // It has arrived, or stays here.
+            Self::Departing => matches!(next, Self::Reading | Self::Leaving),
+            Self::Preparing | Self::Running => {
+                !matches!(next, Self::AwaitingMemory | Self::Departing)
+            }
+            Self::Queued => !matches!(next, Self::AwaitingMemory),
+            Self::Sharing => !matches!(next, Self::AwaitingMemory | Self::Departing),
+        }
+    }
 }
 
 impl BackendState {
@@ -78,67 +94,6 @@ impl BackendState {
         (Self::Resetting, "resetting"),
         (Self::Closing, "closing"),
     ];
-}
-
-/// A state whose bearers are counted in each thread.
-pub(crate) trait State: Copy + PartialEq + std::fmt::Debug + 'static {
-    /// No other state follows it.
-    const LAST: Self;
-
-    /// Whether this other state may follow it.
-    fn may_become(self, next: Self) -> bool;
-
-    /// How many are in this state.
-    fn count(self, counts: &Counts) -> &Cell<u32>;
-}
-
-impl State for ClientState {
-    const LAST: Self = Self::Leaving;
-
-    fn may_become(self, next: Self) -> bool {
-        match self {
-            Self::Leaving => false,
-            Self::Writing => matches!(next, Self::Reading | Self::Leaving),
-            // There is room for its command, or it is refused.
-            Self::AwaitingMemory => matches!(next, Self::Reading | Self::Writing | Self::Leaving),
-            Self::Reading => true,
-            // It has arrived, or stays here.
-            Self::Departing => matches!(next, Self::Reading | Self::Leaving),
-            Self::Preparing | Self::Running => {
-                !matches!(next, Self::AwaitingMemory | Self::Departing)
-            }
-            Self::Queued => next != Self::AwaitingMemory,
-            Self::Sharing => !matches!(next, Self::AwaitingMemory | Self::Departing),
-        }
-    }
-
-    fn count(self, counts: &Counts) -> &Cell<u32> {
-        &counts.clients[self as usize]
-    }
-}
-
-impl State for BackendState {
-    const LAST: Self = Self::Closing;
-
-    fn may_become(self, _: Self) -> bool {
-        self != Self::LAST
-    }
-
-    fn count(self, counts: &Counts) -> &Cell<u32> {
-        &counts.backends[self as usize]
-    }
-}
-
-/// How many are in each state.
-#[derive(Default)]
-pub(crate) struct Counts {
-    clients: [Cell<u32>; ClientState::ALL.len()],
-    backends: [Cell<u32>; BackendState::ALL.len()],
-}
-
-thread_local! {
-    /// A worker is a thread, and its clients and backends stay in it.
-    static COUNTS: Counts = Counts::default();
 }
 
 /// How many of this worker's clients and backends are in each state.
@@ -156,49 +111,6 @@ impl StateCounts {
             backends: std::array::from_fn(|at| one.backends[at] + two.backends[at]),
         })
     }
-
-    /// Of the thread that asks.
-    pub(crate) fn now() -> Self {
-        COUNTS.with(|counts| Self {
-            clients: std::array::from_fn(|at| counts.clients[at].get()),
-            backends: std::array::from_fn(|at| counts.backends[at].get()),
-        })
-    }
-}
-
-/// The state of one client or backend, which is counted as long as that lives.
-#[derive(Debug)]
-pub(crate) struct Counted<S: State>(Cell<S>);
-
-impl<S: State> Counted<S> {
-    pub(crate) fn new(state: S) -> Self {
-        COUNTS.with(|counts| state.count(counts).update(|count| count + 1));
-        Self(Cell::new(state))
-    }
-
-    pub(crate) fn get(&self) -> S {
-        self.0.get()
-    }
-
-    /// Passes to another state. The last state stays: what would change it comes too late.
-    pub(crate) fn change(&self, next: S) {
-        let state = self.0.get();
-        if state == next || state == S::LAST {
-            return;
-        }
-        debug_assert!(state.may_become(next), "{state:?} becomes {next:?}");
-        COUNTS.with(|counts| {
-            state.count(counts).update(|count| count - 1);
-            next.count(counts).update(|count| count + 1);
-        });
-        self.0.set(next);
-    }
-}
-
-impl<S: State> Drop for Counted<S> {
-    fn drop(&mut self) {
-        COUNTS.with(|counts| self.0.get().count(counts).update(|count| count - 1));
-    }
 }
 
 #[cfg(test)]
@@ -209,30 +121,5 @@ mod tests {
     fn states_have_the_numbers_of_their_names() {
         assert!(ClientState::ALL.iter().enumerate().all(|(at, (state, _))| *state as usize == at));
         assert!(BackendState::ALL.iter().enumerate().all(|(at, (state, _))| *state as usize == at));
-    }
-
-    #[test]
-    fn each_change_is_counted_and_the_last_state_stays() {
-        let begin = StateCounts::now();
-        let (one, two) = (Counted::new(ClientState::Reading), Counted::new(ClientState::Reading));
-        one.change(ClientState::Queued);
-        one.change(ClientState::Running);
-        two.change(ClientState::Leaving);
-        two.change(ClientState::Reading);
-        assert_eq!(two.get(), ClientState::Leaving, "it comes too late");
-        let mut counts = [0; ClientState::ALL.len()];
-        counts[ClientState::Running as usize] = 1;
-        counts[ClientState::Leaving as usize] = 1;
-        assert_eq!(StateCounts::now().clients, counts);
-        drop((one, two));
-        assert_eq!(StateCounts::now(), begin);
-    }
-
-    #[test]
-    #[cfg(debug_assertions)]
-    #[should_panic(expected = "Writing becomes Running")]
-    fn a_step_that_is_not_allowed_is_a_fault() {
-        let client = Counted::new(ClientState::Writing);
-        client.change(ClientState::Running);
     }
 }

@@ -222,7 +222,6 @@ pub(crate) fn give_back(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     let key = key.with_schema(backend.session.borrow().schema.is_some());
     rekey(worker, backend, key);
     return_to_pool(worker, key, backend);
-    backend.settle();
     worker.agenda.look_at(backend.server);
 }
 

@@ -262,7 +262,6 @@ fn client(
     if let Some(own) = own {
         written::arrive(worker, &client, &own);
         *own.holder.borrow_mut() = Some(Rc::clone(&client));
-        own.settle();
         crate::worker::tasks::contained(backend_task::serve(Rc::clone(worker), own));
     }
     worker.add_client(&client);

@@ -154,7 +154,6 @@ fn enter(worker: &Rc<Worker>, login: client::Login, schema: Option<Vec<u8>>) -> 
     let client = Rc::new(Client::new(login));
     if let Some(backend) = client.backend() {
         backend.hold_for(&client);
-        backend.settle();
     }
     worker.add_client(&client);
     let about = PanicNote::new(Wreck::ClientTask(client.id));

@@ -193,7 +193,6 @@ pub(crate) async fn change_user(
     client.gtid.take();
     client.routing.mode.set(Mode::Writer);
     pass_through.backend.hold_for(client);
-    pass_through.backend.settle();
     *client.session.borrow_mut() =
         begin_session(pass_through.status, login.collation, pass_through.brand);
     client.become_user(user.clone());

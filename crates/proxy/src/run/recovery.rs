@@ -114,7 +114,7 @@ fn is_lost(client: &Rc<Client>) -> bool {
 
 /// Whether the backend belongs to no client and is not in the pool either.
 fn is_astray(worker: &Worker, backend: &Rc<Backend>) -> bool {
-    backend.find_state() == BackendState::Idle
+    backend.state() == BackendState::Idle
         && backend.key.get().is_some()
         && !backend.is_being_killed()
         && !worker.at(backend.server).gate.borrow().has_idle(|idle| Rc::ptr_eq(idle, backend))
