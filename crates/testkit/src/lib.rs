@@ -18,6 +18,7 @@ pub mod lan;
 pub mod linear;
 pub mod logins;
 pub mod mysql;
+pub mod need;
 pub mod option_changes;
 pub mod overdue;
 pub mod relay;

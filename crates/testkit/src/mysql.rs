@@ -20,6 +20,7 @@ use bench::kept;
 
 use crate::client::{Client, Problem};
 use crate::flifo::free_port;
+use crate::need::Need;
 
 pub use self::artefact::Program;
 
@@ -71,7 +72,7 @@ impl Mysql {
         let program = match Program::find() {
             Ok(program) => program,
             Err(why) => {
-                eprintln!("NO REAL MYSQL: tests against it pass without having tested: {why}");
+                Need::Mysql.skip(&why.to_string());
                 return None;
             }
         };

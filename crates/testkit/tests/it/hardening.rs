@@ -6,6 +6,7 @@ use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 use testkit::flifo::{Flifo, program, take_over};
+use testkit::need::Need;
 use testkit::scene::Scene;
 
 /// The kernel's account of the Flifo.
@@ -41,6 +42,7 @@ fn a_sandbox_that_is_turned_off_is_warned_of() {
 #[test]
 fn a_privileged_user_is_refused_unless_it_is_allowed() {
     if !sys::process::is_root() {
+        Need::Root.skip("only root is refused, or becomes another user");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -61,6 +63,7 @@ fn a_privileged_user_is_refused_unless_it_is_allowed() {
 #[test]
 fn root_serves_as_the_user_that_is_named() {
     if !sys::process::is_root() {
+        Need::Root.skip("only root is refused, or becomes another user");
         return;
     }
     let scene = Scene::pooled("[hardening]\nrun_as = \"nobody\"\n");
@@ -74,7 +77,7 @@ fn root_serves_as_the_user_that_is_named() {
 #[test]
 fn root_follows_no_link_that_the_later_user_has_put_there() {
     if !sys::process::is_root() {
-        println!("SKIPPED: only root can become another user");
+        Need::Root.skip("only root can become another user");
         return;
     }
     let (uid, gid) = sys::process::numbers_of("nobody").expect("every machine has one");
@@ -112,7 +115,7 @@ fn root_follows_no_link_that_the_later_user_has_put_there() {
 #[test]
 fn a_flifo_that_takes_over_is_the_later_user_too() {
     if !sys::process::is_root() {
-        println!("SKIPPED: only root can become another user");
+        Need::Root.skip("only root can become another user");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

@@ -8,6 +8,7 @@ use testkit::client::Client;
 use testkit::fake_client::FakeClient;
 use testkit::fake_server::FakeServer;
 use testkit::flifo::{Flifo, free_port};
+use testkit::need::Need;
 use testkit::relay::Relay;
 use testkit::reply::{Reply, honest};
 use testkit::scene::{PASSWORD, USER, row, user, wait_for};
@@ -47,7 +48,7 @@ impl Town {
         let entry = entry(&format!("{NAME}:{port}"));
         let rest = format!("workers = 2\n{top}\n{outside}{entry}{}", user(""));
         let Some(flifo) = Flifo::start_with_hosts(&hosts, &rest) else {
-            println!("skipped: this test needs a mount name space of its own (unshare)");
+            Need::Namespaces.skip("no name space for mounts can be made (unshare)");
             return None;
         };
         Some(Self { old, new, relays: relays.into(), hosts, flifo, console, _folder: folder })

@@ -13,6 +13,7 @@ use sys::threads::{Policy, Thread, threads};
 use sys::tree::Tree;
 use testkit::client::Client;
 use testkit::flifo::{Flifo, program};
+use testkit::need::Need;
 use wire::auth::Plugin;
 
 /// A real server, and where Flifos write what they change.
@@ -169,7 +170,7 @@ fn a_hand_made_affinity_is_kept_and_put_back() {
     let stand = Stand::new();
     let all = stand.threads()[0].cpus.clone();
     if all.len() < 2 {
-        // There is nothing to choose.
+        Need::Cpus.skip("there is nothing to choose");
         return;
     }
     let last: Cpus = all.iter().skip(all.len() - 1).collect();
@@ -217,7 +218,7 @@ fn to_observe_changes_nothing_and_writes_nothing() {
 #[test]
 fn without_permission_the_command_is_told_and_nothing_changed() {
     if !sys::process::is_root() {
-        // Only root can become a user without permission.
+        Need::Root.skip("only root can become a user without permission");
         return;
     }
     let stand = Stand::new();

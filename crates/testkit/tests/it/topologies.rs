@@ -11,6 +11,7 @@ use bench::results::{Ending, Results, Role};
 use rustix::process::{Pid, Signal, kill_process};
 use sys::cpus::Cpus;
 use sys::tree::Tree;
+use testkit::need::Need;
 use testkit::scene::wait_for;
 
 /// A server that ran before any run, with tables.
@@ -29,6 +30,7 @@ impl Found {
         let last: Cpus = all.iter().max().into_iter().collect();
         let rest = all.without(&last);
         if rest.is_empty() {
+            Need::Cpus.skip("there are no CPUs beside those of clients");
             return None;
         }
         let server = PrivateServer::start_default().expect("a private server");
@@ -178,6 +180,7 @@ fn what_is_started_is_bound_and_topologies_take_turns() {
     let last: Cpus = all.iter().max().into_iter().collect();
     let rest = all.without(&last);
     if rest.is_empty() {
+        Need::Cpus.skip("there are no CPUs beside those of clients");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -262,8 +265,10 @@ fn topologies_that_cannot_be_had_are_refused() {
 #[test]
 fn what_may_not_be_bound_is_said_and_the_rest_is() {
     let Some(found) = Found::new() else { return };
-    // Only root can start a process of another user, and give up the right to schedule it.
     if !sys::process::is_root() {
+        Need::Root.skip(
+            "only root can start a process of another user, and give up the right to schedule it",
+        );
         return;
     }
     let mut foreign = Command::new("sleep").arg("1000").uid(65534).spawn().expect("starts");
