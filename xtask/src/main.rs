@@ -1,5 +1,5 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! beyond | bulk | cost | allocations | gate-cost | rule-cost | turn-cost | differ | logins | logs | linear | hostile | impostors |
+//! beyond | bulk | cost | allocations | gate-cost | rule-cost | iteration-cost | differ | logins | logs | linear | hostile | impostors |
 //! reloads | rights | rules | servers | set-up | sim | share-cost | cache-cost | package | upgrades |
 //! texts`.
 //!
@@ -18,6 +18,7 @@ mod errand;
 mod gate_cost;
 mod hostile;
 mod impostors;
+mod iteration_cost;
 mod linear;
 mod logins;
 mod logs;
@@ -34,7 +35,6 @@ mod set_up;
 mod share_cost;
 mod sim;
 mod texts;
-mod turn_cost;
 mod upgrades;
 mod variant;
 mod ways;
@@ -130,9 +130,9 @@ enum Task {
         program: Program,
     },
     /// Measures what part of a statement's CPU goes into watching the worker's loop.
-    TurnCost {
+    IterationCost {
         #[command(flatten)]
-        extent: turn_cost::Extent,
+        extent: iteration_cost::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -336,9 +336,9 @@ fn run(task: Task) -> Result<()> {
             let flifo = program.find(&[Way::Pooled])?;
             share_cost::run(&extent, &flifo, &Interrupt::listen()?)
         }
-        Task::TurnCost { extent, program } => {
+        Task::IterationCost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
-            turn_cost::run(&extent, &flifo, &Interrupt::listen()?)
+            iteration_cost::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::Differ { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;

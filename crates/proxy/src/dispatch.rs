@@ -10,7 +10,6 @@
 pub(crate) mod admit;
 pub(crate) mod agenda;
 pub(crate) mod ages;
-pub(crate) mod ahead;
 pub(crate) mod alone;
 pub(crate) mod answer;
 pub(crate) mod backend;
@@ -61,6 +60,7 @@ pub(crate) mod own_id;
 pub(crate) mod own_replies;
 pub(crate) mod pins;
 pub(crate) mod pipeline;
+pub(crate) mod pipelining;
 pub(crate) mod predecessor;
 pub(crate) mod prepared;
 pub(crate) mod query_rewrite;

@@ -357,8 +357,8 @@ fn work(index: usize, shared: Arc<Shared>, mail: mpsc::UnboundedReceiver<Mail>) 
     }
     let runtime: LocalRuntime = Builder::new_current_thread()
         .enable_all()
-        .on_thread_unpark(crate::worker::turns::wake)
-        .on_thread_park(crate::worker::turns::rest)
+        .on_thread_unpark(crate::worker::iterations::wake)
+        .on_thread_park(crate::worker::iterations::rest)
         .build_local(LocalOptions::default())?;
     runtime.block_on(async move {
         let worker = Rc::new(Worker::new(index, shared));
@@ -559,6 +559,6 @@ fn pulse(worker: &Worker) -> placement::Pulse {
     placement::Pulse {
         statements: worker.counters.statements.get(),
         run: worker.times(|traffic| &traffic.run),
-        thread: crate::worker::turns::told().thread,
+        thread: crate::worker::iterations::report().thread,
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod buffers;
 pub(crate) mod clock;
 pub(crate) mod counters;
+pub(crate) mod iterations;
 pub(crate) mod listening;
 pub(crate) mod open_listener;
 pub(crate) mod outbox;
@@ -11,5 +12,4 @@ pub(crate) mod seldom;
 pub(crate) mod spare_memory;
 pub(crate) mod steps;
 pub(crate) mod tasks;
-pub(crate) mod turns;
 pub(crate) mod wreckage;

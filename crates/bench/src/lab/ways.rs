@@ -46,7 +46,7 @@ pub(super) struct Way {
 pub(super) struct FlifoSetup {
     pub(super) limit: Limit,
     pub(super) connections_max: u32,
-    /// Statements written ahead on a backend.
+    /// Pipelined statements on a backend.
     pub(super) pipeline: u32,
     pub(super) sharing: Sharing,
     pub(super) log: Log,

@@ -41,7 +41,7 @@ pub enum Purpose {
     /// The backend is told this client's last insert id.
     InsertId(u32, u64),
     /// The backend is asked for this client's last insert id, before another client changes it.
-    Capture(u32),
+    AskInsertId(u32),
     /// The backend is asked how many rows this client has found, before another client finds some; and with that for
     /// the last insert id of this one.
     Found { finder: u32, inserter: Option<u32> },
@@ -52,7 +52,7 @@ pub enum Purpose {
     /// The backend has as many messages as its client should.
     Messages,
     /// The backend is asked before it is taken from its client.
-    Parting(Question),
+    Capture(Question),
     /// No rows are affected, or some are sent.
     Nothing,
     /// The backend answers with this client's number as that of its connection; `None`: with its own again.
@@ -113,7 +113,7 @@ impl Purpose {
                 | Self::SchemaReset
                 | Self::SessionVariables(..)
                 | Self::InsertId(..)
-                | Self::Capture(_)
+                | Self::AskInsertId(_)
                 | Self::Found { .. }
                 | Self::Clear
                 | Self::Messages
@@ -147,7 +147,7 @@ impl Setup {
     /// The question for this client's last insert id.
     pub const fn capture(inserter: u32) -> Self {
         // Has the server report what it has; nothing else would say whether an insert has given its number itself.
-        Self::query(Purpose::Capture(inserter), "SET last_insert_id=LAST_INSERT_ID()")
+        Self::query(Purpose::AskInsertId(inserter), "SET last_insert_id=LAST_INSERT_ID()")
     }
 
     /// The question for how many rows this client has found; and with it for the last insert id of another one.

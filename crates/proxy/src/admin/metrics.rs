@@ -18,8 +18,8 @@ use crate::dispatch::states::{BackendState, ClientState, StateCounts};
 use crate::fault::Kind;
 use crate::records::events;
 use crate::worker::counters::Why;
+use crate::worker::iterations::LoopReport;
 use crate::worker::panics;
-use crate::worker::turns::Told;
 
 impl Outside {
     /// The page.
@@ -105,7 +105,7 @@ impl Outside {
         for worker in &surveyed.missing {
             page.sample(&[("worker", &worker.to_string())], 0);
         }
-        turns(page, surveyed);
+        iterations(page, surveyed);
         let whole = whole(surveyed);
         page.family(
             "flifo_clients",
@@ -254,11 +254,11 @@ impl Outside {
 }
 
 /// What the workers' loops have seen of themselves.
-fn turns(page: &mut Page, surveyed: &Surveyed) {
-    let mut family = |name, kind, help, of: fn(&Told) -> f64| {
+fn iterations(page: &mut Page, surveyed: &Surveyed) {
+    let mut family = |name, kind, help, of: fn(&LoopReport) -> f64| {
         page.family(name, kind, help);
         for report in &surveyed.reports {
-            page.sample(&[("worker", &report.worker.to_string())], of(&report.turns));
+            page.sample(&[("worker", &report.worker.to_string())], of(&report.iterations));
         }
     };
     let total = Family::Counter;
@@ -269,7 +269,7 @@ fn turns(page: &mut Page, surveyed: &Surveyed) {
         it.totals.schedule.waited.as_secs_f64()
     });
     let count = "Iterations of the worker's event loop.";
-    family("flifo_worker_iterations_total", total, count, |it| it.totals.turns as f64);
+    family("flifo_worker_iterations_total", total, count, |it| it.totals.iterations as f64);
     let busy = "Length of all iterations of the worker's event loop.";
     family("flifo_worker_iteration_seconds_total", total, busy, |it| it.totals.busy.as_secs_f64());
     let stolen = "Time within iterations in which another thread had the worker's CPU.";
@@ -434,7 +434,7 @@ fn labelled(page: &mut Page, surveyed: &Surveyed) {
     page.family(
         "flifo_sent_again_total",
         Family::Counter,
-        "Statements written ahead in vain, and sent again.",
+        "Pipelined statements in vain, and sent again.",
     );
     for (at, why) in Why::ALL.iter().enumerate() {
         page.sample(&[("why", why.name())], sum(at, |report| &report.sent_again));

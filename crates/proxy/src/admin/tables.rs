@@ -572,9 +572,9 @@ pub(super) fn joined<T: std::fmt::Display>(all: &[T]) -> String {
 fn workers(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
     for report in &surveyed.reports {
         let counter = |name| report.counters.iter().find(|(it, _)| *it == name).map(|(_, it)| *it);
-        let turns = &report.turns;
+        let own = &report.iterations;
         let micros = |time: Duration| time.as_secs_f64() * 1e6;
-        let a_turn = |sum: f64| sum / turns.totals.turns.max(1) as f64;
+        let each = |sum: f64| sum / own.totals.iterations.max(1) as f64;
         table.add([
             report.worker.into(),
             "up".into(),
@@ -586,15 +586,15 @@ fn workers(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
             counter("pipelined").into(),
             counter("bytes_in").into(),
             counter("bytes_out").into(),
-            turns.recent.ran.into(),
-            turns.recent.waited.into(),
-            turns.totals.turns.into(),
-            a_turn(micros(turns.totals.busy)).into(),
-            micros(turns.recent.longest).into(),
-            a_turn(micros(turns.totals.stolen)).into(),
-            a_turn(turns.totals.ready as f64).into(),
-            u64::from(turns.recent.ready_max).into(),
-            u64::from(turns.thread).into(),
+            own.recent.ran.into(),
+            own.recent.waited.into(),
+            own.totals.iterations.into(),
+            each(micros(own.totals.busy)).into(),
+            micros(own.recent.longest).into(),
+            each(micros(own.totals.stolen)).into(),
+            each(own.totals.ready as f64).into(),
+            u64::from(own.recent.ready_max).into(),
+            u64::from(own.thread).into(),
         ]);
     }
     for worker in &surveyed.missing {

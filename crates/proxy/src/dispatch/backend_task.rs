@@ -34,7 +34,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
     let about = PanicNote::new(Wreck::BackendTask(backend.id));
     loop {
         let event = poll_fn(|context| backend.poll_event(context)).await;
-        crate::worker::turns::see_ready();
+        crate::worker::iterations::see_ready();
         if event.is_err() {
             break;
         }

@@ -25,8 +25,10 @@ use crate::dispatch::worker::{Mail, Worker};
 pub(crate) fn finish(worker: &Worker, backend: &Backend, flight: &InFlight) -> bool {
     match flight.purpose {
         // The client whose statement comes behind it is not concerned.
-        Purpose::Capture(client) if flight.failed => could_not_say(worker, client, backend, flight),
-        Purpose::Capture(_) => {}
+        Purpose::AskInsertId(client) if flight.failed => {
+            could_not_say(worker, client, backend, flight)
+        }
+        Purpose::AskInsertId(_) => {}
         Purpose::Found { finder, inserter } => {
             let [rows, id] = numbers(flight);
             learn_found(worker, backend, finder, rows);

@@ -141,7 +141,7 @@ fn ask_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, id: u64) -> AnswerPla
         return AnswerPlace::Here;
     }
     let asks = |flight: &InFlight| match flight.purpose {
-        Purpose::Capture(inserter) | Purpose::Found { inserter: Some(inserter), .. } => {
+        Purpose::AskInsertId(inserter) | Purpose::Found { inserter: Some(inserter), .. } => {
             inserter == client.id
         }
         _ => false,

@@ -50,7 +50,7 @@ pub(crate) fn begin(worker: &Worker, client: &Client, backend: &Backend) {
     backend.capture.replace(Some(Answers { tells_found, tells_affected, ..Answers::default() }));
     backend.in_one_write(|| {
         for (question, text) in questions(worker, backend) {
-            session_setup::send(backend, Setup::query(Purpose::Parting(*question), text));
+            session_setup::send(backend, Setup::query(Purpose::Capture(*question), text));
         }
     });
     // The questions count rows of their own.
@@ -70,7 +70,7 @@ pub(crate) fn listen(flight: &mut InFlight, bytes: &[u8]) {
         reply.truncate(ANSWER_MAX);
         Said::Reply(reply)
     };
-    let (Purpose::Parting(_) | Purpose::Found { .. } | Purpose::Reset(Step::Ask)) = flight.purpose
+    let (Purpose::Capture(_) | Purpose::Found { .. } | Purpose::Reset(Step::Ask)) = flight.purpose
     else {
         return;
     };

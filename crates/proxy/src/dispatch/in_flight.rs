@@ -32,7 +32,7 @@ pub(crate) struct InFlight {
     pub(crate) purpose: Purpose,
     /// The command that it carries, if it is its client's own.
     pub(crate) command: Option<Box<Command>>,
-    /// It holds a slot of the gate. What was written ahead gets the slot of the one before it; setups have none.
+    /// It holds a slot of the gate. What was pipelined gets the slot of the one before it; setups have none.
     pub(crate) slot: bool,
     /// What kind of statement it is, if all it does is to read and its backend's session is as new.
     pub(crate) read: Option<Digest>,

@@ -1,4 +1,4 @@
-//! What was written ahead on a backend: the next statement begins, or all of them go back into the queue.
+//! What was pipelined on a backend: the next statement begins, or all of them go back into the queue.
 
 use std::rc::Rc;
 

@@ -470,7 +470,7 @@ fn see_unheard(
                 unreported::see_setup(worker, backend, &ok);
                 backend.session.borrow_mut().see(&ok, &mut worker.pool.interned.borrow_mut());
                 match flight.purpose {
-                    Purpose::Capture(client) => capture::capture(worker, backend, client, &ok),
+                    Purpose::AskInsertId(client) => capture::capture(worker, backend, client, &ok),
                     Purpose::Reset(engine::session::setup::Step::Ask) => {
                         flight.failed = !session_reset::renew(worker, backend, &ok);
                     }
@@ -511,7 +511,7 @@ fn see_ok(
     if !flight.purpose.is_clients() {
         let pin = state.see(ok, &mut interned);
         drop((state, interned));
-        if let Purpose::Capture(client) = flight.purpose {
+        if let Purpose::AskInsertId(client) = flight.purpose {
             capture::capture(worker, backend, client, ok);
         }
         let is_of_client =

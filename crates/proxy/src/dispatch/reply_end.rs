@@ -69,7 +69,7 @@ pub(crate) fn finish(
         // A flight with a slot was a client's that has left.
         if flight.purpose.is_setup() && !flight.slot {
             own_replies::finish_setup(worker, backend, flight);
-        } else if let Purpose::Parting(question) = flight.purpose {
+        } else if let Purpose::Capture(question) = flight.purpose {
             own_replies::finish_parting(worker, backend, flight, question);
         } else if let Purpose::Reset(step) = flight.purpose {
             own_replies::finish_reset(worker, backend, step, flight);
@@ -244,7 +244,7 @@ fn behind(backend: &Backend) -> Behind {
     let mut behind = Behind::default();
     for flight in &*backend.in_flight.borrow() {
         behind.reads |= flight.read.is_some();
-        behind.asks |= matches!(flight.purpose, Purpose::Capture(_));
+        behind.asks |= matches!(flight.purpose, Purpose::AskInsertId(_));
     }
     behind
 }

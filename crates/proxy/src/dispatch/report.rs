@@ -59,7 +59,7 @@ pub(crate) struct Report {
     pub(crate) run_at: Vec<Histogram>,
     pub(crate) oldest: Vec<Oldest>,
     /// What its loop has seen of itself.
-    pub(crate) turns: crate::worker::turns::Told,
+    pub(crate) iterations: crate::worker::iterations::LoopReport,
     /// Of each server, in the order of the servers.
     pub(crate) gates: Vec<GateReport>,
     /// How many clients and backends are in which state.
@@ -201,7 +201,7 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         waited: worker.times(|traffic| &traffic.waited),
         run_at: worker.locals().map(|local| local.traffic.run.borrow().clone()).collect(),
         oldest: oldest(worker, now),
-        turns: crate::worker::turns::told(),
+        iterations: crate::worker::iterations::report(),
         gates: worker.locals().map(gate).collect(),
         states: states(worker),
         pools: pools(worker, now),

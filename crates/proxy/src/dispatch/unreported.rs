@@ -67,7 +67,7 @@ pub(crate) fn ask(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, f
     if is_kept {
         return;
     }
-    // What was written ahead may not have met the session that it was meant for.
+    // What was pipelined may not have met the session that it was meant for.
     pipeline::cancel_pipelined(worker, backend, Why::Kept);
     backend.in_one_write(|| {
         if is_mysql {

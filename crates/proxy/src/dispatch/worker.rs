@@ -399,7 +399,7 @@ pub(crate) struct Worker {
     pub(crate) sharing: SharedReads,
     /// Replies that are kept.
     pub(crate) caches: WorkerCaches,
-    /// A statement that may be written ahead has joined a line.
+    /// A statement that may be pipelined has joined a line.
     pub(crate) has_waiters: Notify,
     /// The last era of rights that it has looked at its idle backends for.
     pub(crate) era: Cell<Era>,

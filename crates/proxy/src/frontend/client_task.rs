@@ -56,7 +56,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
     loop {
         let event = poll_fn(|context| client.poll_event(context)).await;
         step!("wait");
-        crate::worker::turns::see_ready();
+        crate::worker::iterations::see_ready();
         match event {
             Event::Read => client_input::read(&worker, &client),
             Event::Resume => {

@@ -10,13 +10,13 @@ use crate::cluster::post::News;
 use crate::config::Parking;
 use crate::dispatch::admit;
 use crate::dispatch::ages;
-use crate::dispatch::ahead;
 use crate::dispatch::backend_task;
 use crate::dispatch::dismissed;
 use crate::dispatch::kill_orders;
 use crate::dispatch::limit_reports;
 use crate::dispatch::moves;
 use crate::dispatch::pins;
+use crate::dispatch::pipelining;
 use crate::dispatch::queue_timeout;
 use crate::dispatch::refused;
 use crate::dispatch::resume;
@@ -51,10 +51,10 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
         watch::begin(&worker, all());
     }
     crate::worker::tasks::vital(recovery::run(Rc::clone(&worker)));
-    crate::worker::tasks::vital(ahead::run(Rc::clone(&worker)));
+    crate::worker::tasks::vital(pipelining::run(Rc::clone(&worker)));
     crate::worker::tasks::vital(cut_out::run(Rc::clone(&worker)));
     // What it opens is open from the beginning.
-    crate::worker::turns::look();
+    crate::worker::iterations::look();
     let mut ticks = tokio::time::interval(TICK);
     let mut count: u32 = 0;
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -180,10 +180,10 @@ pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
     stranded::release(worker);
     crowds::look(worker);
     if worker.plan().server.pipeline > 1 {
-        ahead::look_after(worker);
+        pipelining::look_after(worker);
     }
     if all {
-        crate::worker::turns::look();
+        crate::worker::iterations::look();
         worker.locals().for_each(|local| moves::look(worker, local));
     }
     if all || worker.is_stopping() {

@@ -9,7 +9,7 @@ pub(crate) const BUFFER: usize = 128 << 10;
 /// One read takes at most this much from a client, and no more of what cannot be handled yet is kept.
 pub(crate) const PIECE: usize = 64 << 10;
 
-/// How many buffers a worker keeps. Turns do not nest, so one is nearly always enough.
+/// How many buffers a worker keeps. Iterations do not nest, so one is nearly always enough.
 const KEPT: usize = 4;
 
 /// A worker's free buffers.

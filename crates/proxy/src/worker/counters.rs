@@ -73,7 +73,7 @@ pub(crate) struct Counters {
     pub(crate) cache_misses: Counter,
     pub(crate) cache_fills: Counter,
     pub(crate) cache_not: [Counter; WhyNot::ALL.len()],
-    /// Statements written ahead in vain, and sent again on another backend.
+    /// Pipelined statements in vain, and sent again on another backend.
     pub(crate) sent_again: [Counter; Why::ALL.len()],
     pub(crate) clients_pass_through: Counter,
     pub(crate) clients_pooled: Counter,
@@ -213,7 +213,7 @@ impl Counters {
     }
 }
 
-/// Why statements that were written ahead are sent again.
+/// Why statements that were pipelined are sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     /// The one in front runs long.

@@ -2,7 +2,6 @@
 
 mod accounts;
 mod accounts_table;
-mod ahead;
 mod alone;
 mod authentication;
 mod auto;
@@ -66,6 +65,7 @@ mod package;
 mod pages;
 mod panics;
 mod parking;
+mod pipelining;
 mod placement;
 mod reload;
 mod reload_files;

@@ -21,7 +21,7 @@ const BEFORE: [&str; 11] = [
 ];
 
 /// Passed while a reply comes.
-const BEHIND: [&str; 7] = ["reply", "learn", "end", "leave", "ahead", "settled", "out"];
+const BEHIND: [&str; 7] = ["reply", "learn", "end", "leave", "pipelining", "settled", "out"];
 
 /// Passed when something ends, or waits.
 const ASIDE: [&str; 7] = ["queue", "begin", "gone", "lost", "open", "age", "console"];
@@ -163,7 +163,7 @@ fn a_client_that_waits_is_served_behind_a_panic() {
         let answer = waiter.read_answer();
         let is_told = matches!(&answer, Err(Refusal::Error { code: 1430, .. }));
         // Its statement was what the panic was about, or runs on the backend that ends by it.
-        let may_end = ["begin", "ahead", "settled", "out"].contains(step);
+        let may_end = ["begin", "pipelining", "settled", "out"].contains(step);
         assert!(
             answer == row("waits") || may_end && (is_told || *step == "begin"),
             "{step}: {answer:?}"

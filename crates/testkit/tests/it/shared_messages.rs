@@ -350,7 +350,7 @@ fn those_who_run_behind_a_statement_do_not_take_its_messages() {
     });
     let refused = refused.expect("a refusal");
     assert!(refused.contains("were discarded"), "{refused}");
-    // Where this is known to happen, no statement is written ahead behind it.
+    // Where this is known to happen, no statement is pipelined behind it.
     let mut told = Vec::new();
     (0..4).for_each(|_| told = in_a_row(&shared, &texts, others));
     assert_eq!(told[1], Ok(vec![vec!["1".to_owned()]]));

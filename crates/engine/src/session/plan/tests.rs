@@ -439,7 +439,7 @@ impl World {
                 real.insert_id = *id;
                 (state.insert_id, state.inserter) = (OnBackend::known(*id), Some(*of));
             }
-            Purpose::Capture(_) => {
+            Purpose::AskInsertId(_) => {
                 let id = state.id;
                 self.ask(id);
             }

@@ -1,8 +1,8 @@
-//! `cargo xtask turn-cost`: what part of a statement's CPU a worker spends on watching its own loop.
+//! `cargo xtask iteration-cost`: what part of a statement's CPU a worker spends on watching its own loop.
 //!
 //! To compare two builds would need hours, since the part is far smaller than what loads scatter. So it is put together
-//! from what can be measured closely: what the clocks and the account of one turn cost, on a CPU clock; and how many
-//! turns, and how much CPU, the worker itself counts for its statements. Bounds from above are taken where a count is
+//! from what can be measured closely: what the clocks and the account of one iteration cost, on a CPU clock; and how many
+//! iterations, and how much CPU, the worker itself counts for its statements. Bounds from above are taken where a count is
 //! missing.
 
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
 use bench::table::{Colours, Table, TableCell};
-use engine::turns::{LONG, TURNS_MAX, Turns};
+use engine::iterations::{ITERATIONS_MAX, Iterations, LONG};
 use sys::threads::own_cpu_time;
 use testkit::fake_client::FakeClient;
 use testkit::flifo::{Flifo, free_port};
@@ -40,9 +40,9 @@ const SHARE_MAX: f64 = 0.01;
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
     let price = Price::measure();
     println!(
-        "a turn: {:.1} ns for two clocks and the account; a socket that was ready: {:.1} ns; the \
+        "an iteration: {:.1} ns for two clocks and the account; a socket that was ready: {:.1} ns; the \
          thread's own clock: {:.0} ns",
-        price.turn, price.ready, price.own_clock
+        price.iteration, price.ready, price.own_clock
     );
     let server = PrivateServer::start_default()?;
     let (user, password, http) = (PrivateServer::USER, server.password(), free_port());
@@ -55,8 +55,14 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
             server.socket().display().to_string()
         ),
     );
-    let columns =
-        ["clients", "statements/s", "turns a statement", "CPU, us", "watching, ns", "share, %"];
+    let columns = [
+        "clients",
+        "statements/s",
+        "iterations a statement",
+        "CPU, us",
+        "watching, ns",
+        "share, %",
+    ];
     let mut table = Table::new(&columns);
     let mut worst = 0.0_f64;
     for &clients in &extent.clients {
@@ -71,7 +77,7 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         table.row(vec![
             TableCell::plain(clients.to_string()),
             TableCell::plain(format!("{:.0}", counted.statements / extent.seconds as f64)),
-            TableCell::plain(format!("{:.2}", each(counted.turns))),
+            TableCell::plain(format!("{:.2}", each(counted.iterations))),
             TableCell::plain(format!("{:.2}", each(counted.ran) * 1e6)),
             TableCell::plain(format!("{:.0}", each(watching) * 1e9)),
             TableCell::plain(format!("{:.2}", share * 100.0)),
@@ -85,8 +91,8 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
 
 /// In nanoseconds of CPU.
 struct Price {
-    /// Two clocks and the account of a turn: one of the clocks, the loop would read anyway.
-    turn: f64,
+    /// Two clocks and the account of an iteration: one of the clocks, the loop would read anyway.
+    iteration: f64,
     ready: f64,
     /// A read of the thread's own CPU clock, which is a system call.
     own_clock: f64,
@@ -94,31 +100,35 @@ struct Price {
 
 thread_local! {
     /// As the worker has it.
-    static TURNS: RefCell<Turns> = RefCell::default();
+    static ITERATIONS: RefCell<Iterations> = RefCell::default();
 }
 
 impl Price {
     fn measure() -> Self {
-        let turn = || {
+        let iteration = || {
             let now = Instant::now();
-            TURNS.with_borrow_mut(|turns| turns.wake(now));
+            ITERATIONS.with_borrow_mut(|iterations| iterations.wake(now));
             let now = Instant::now();
-            TURNS.with_borrow_mut(|turns| turns.rest(now, || Duration::ZERO));
+            ITERATIONS.with_borrow_mut(|iterations| iterations.rest(now, || Duration::ZERO));
         };
-        let ready = || TURNS.with_borrow_mut(Turns::see_ready);
+        let ready = || ITERATIONS.with_borrow_mut(Iterations::see_ready);
         Self {
-            turn: nanos(turn),
+            iteration: nanos(iteration),
             ready: nanos(ready),
             own_clock: nanos(|| _ = black_box(own_cpu_time())),
         }
     }
 
-    /// Seconds of CPU. The thread's clock is read behind every so many turns, and behind each long one: there are no
-    /// more of those than fit into the length of all turns.
+    /// Seconds of CPU. The thread's clock is read behind every so many iterations, and behind each long one: there are no
+    /// more of those than fit into the length of all iterations.
     fn of(&self, counted: &Counted) -> f64 {
-        let own_clocks = counted.turns / f64::from(TURNS_MAX) + counted.busy / LONG.as_secs_f64();
-        let own_clocks = own_clocks.min(counted.turns);
-        (counted.turns * self.turn + counted.ready * self.ready + own_clocks * self.own_clock) / 1e9
+        let own_clocks =
+            counted.iterations / f64::from(ITERATIONS_MAX) + counted.busy / LONG.as_secs_f64();
+        let own_clocks = own_clocks.min(counted.iterations);
+        (counted.iterations * self.iteration
+            + counted.ready * self.ready
+            + own_clocks * self.own_clock)
+            / 1e9
     }
 }
 
@@ -126,7 +136,7 @@ impl Price {
 #[derive(Debug, PartialEq)]
 struct Counted {
     statements: f64,
-    turns: f64,
+    iterations: f64,
     busy: f64,
     ready: f64,
     ran: f64,
@@ -156,7 +166,7 @@ impl Counted {
         };
         Ok(Self {
             statements: find("flifo_statements_total")?,
-            turns: find("flifo_worker_iterations_total")?,
+            iterations: find("flifo_worker_iterations_total")?,
             busy: find("flifo_worker_iteration_seconds_total")?,
             ready: find("flifo_worker_ready_total")?,
             ran: find("flifo_worker_run_seconds_total")?,
@@ -166,7 +176,7 @@ impl Counted {
     fn since(&self, before: &Self) -> Self {
         Self {
             statements: self.statements - before.statements,
-            turns: self.turns - before.turns,
+            iterations: self.iterations - before.iterations,
             busy: self.busy - before.busy,
             ready: self.ready - before.ready,
             ran: self.ran - before.ran,
@@ -205,10 +215,10 @@ mod tests {
                     flifo_worker_run_seconds_total{worker=\"0\"} 0.001\n";
         let counted = Counted::of(page).unwrap();
         assert!(Counted::of("flifo_statements_totals 1\n").is_err());
-        let price = Price { turn: 50.0, ready: 1.0, own_clock: 300.0 };
-        // Two by the count of turns, and at most ten long ones.
+        let price = Price { iteration: 50.0, ready: 1.0, own_clock: 300.0 };
+        // Two by the count of iterations, and at most ten long ones.
         let nanos = 32.0 * 50.0 + 64.0 + 12.0 * 300.0;
         assert!((price.of(&counted) * 1e9 - nanos).abs() < 1e-3);
-        assert_eq!(counted.since(&counted).turns, 0.0);
+        assert_eq!(counted.since(&counted).iterations, 0.0);
     }
 }

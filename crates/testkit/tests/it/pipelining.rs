@@ -1,4 +1,4 @@
-//! Statements written ahead: everybody gets the answer to his own, whatever becomes of the one in front.
+//! Pipelined statements: everybody gets the answer to his own, whatever becomes of the one in front.
 //!
 //! In each scene, clients wait in the queue until a statement of another kind is let go; then the second one is in
 //! front on the backend, and those after it have been written behind it.
@@ -19,7 +19,7 @@ use wire::tracker::{Change, put_change};
 /// So long it takes until a client that has sent its statement surely stands in the queue.
 const STEP: Duration = Duration::from_millis(20);
 
-/// What only happens in time, as being written ahead does, is tried so often: a busy machine is seldom in time.
+/// What only happens in time, as pipelining does, is tried so often: a busy machine is seldom in time.
 const TURNS: usize = 20;
 
 /// Makes it known that statements of this kind are short.
@@ -107,7 +107,7 @@ fn everybody_gets_his_own_answer() {
     assert!(turns.any(|(ahead, again)| again < ahead / 4), "a quarter was sent again each time");
 }
 
-/// How many statements were written ahead, and how many of them were sent again.
+/// How many statements were pipelined, and how many of them were sent again.
 fn everybody_asks() -> (u64, u64) {
     let mut stand = Row::stand(honest);
     assert_eq!(stand.clients[0].read_answer(), row("1"));
@@ -138,7 +138,7 @@ fn who_comes_while_another_runs_is_written_at_once() {
     assert!((0..TURNS).any(|_| comes_while_another_runs() > 0));
 }
 
-/// How many statements were written ahead.
+/// How many statements were pipelined.
 fn comes_while_another_runs() -> u64 {
     let scene = Scene::pooled("limit = 1\nconnections_max = 1\n");
     scene.server.answer(|command| match command {
@@ -208,7 +208,7 @@ fn nobody_gets_a_session_that_the_one_in_front_has_changed() {
         assert_eq!(count("pins.session_variable"), 1);
         count("sent_again")
     });
-    assert!(turns.any(|again| again > 0), "none was written ahead");
+    assert!(turns.any(|again| again > 0), "none was pipelined");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn whoever_leaves_disturbs_nobody() {
 
 /// Four clients on one backend, of whom the first one's statement is in front and runs until `front`
 /// is raised or it is killed. One of them has its statement killed. The answer is how many were
-/// written ahead, and whether the killed one was behind the first one then.
+/// pipelined, and whether the killed one was behind the first one then.
 fn kill_one_of_four(victim: usize) -> (u64, bool) {
     let scene = Scene::pooled("limit = 1\nconnections_max = 1\n");
     let (first, front, killed) = (Flag::default(), Flag::default(), Flag::default());
@@ -292,7 +292,7 @@ fn who_is_killed_behind_another_is_the_only_one() {
 #[test]
 fn who_is_killed_in_front_is_the_only_one() {
     let mut turns = (0..TURNS).map(|_| kill_one_of_four(0)).skip_while(|(ahead, _)| *ahead == 0);
-    let (_, is_alone) = turns.next().expect("some are written ahead");
+    let (_, is_alone) = turns.next().expect("some are pipelined");
     assert!(!is_alone, "those behind it were not sent again");
 }
 

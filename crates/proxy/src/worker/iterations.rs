@@ -1,15 +1,15 @@
-//! The worker's eye on its own loop: when turns begin and end, what was ready, what the kernel says of the thread.
+//! The worker's eye on its own loop: when iterations begin and end, what was ready, what the kernel says of the thread.
 //!
-//! Reads the clocks; what they mean is [`engine::turns`]'s. Belongs to the thread that calls. Invariant: a turn costs
+//! Reads the clocks; what they mean is [`engine::iterations`]'s. Belongs to the thread that calls. Invariant: an iteration costs
 //! one read of a clock beside the one that the loop needs anyway, and seldom the system call that the CPU's clock is.
 
 use std::cell::RefCell;
 
-use engine::turns::{LoopTotals, Recent, Schedule, Turns};
+use engine::iterations::{Iterations, LoopTotals, Recent, Schedule};
 
 /// What is told of them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct LoopReport {
     pub(crate) totals: LoopTotals,
     pub(crate) recent: Recent,
     /// The kernel's number of the thread.
@@ -18,7 +18,7 @@ pub(crate) struct Told {
 
 #[derive(Default)]
 struct Eye {
-    turns: Turns,
+    iterations: Iterations,
     account: Option<sys::threads::Own>,
 }
 
@@ -29,18 +29,18 @@ thread_local! {
 /// The loop has come back from waiting.
 pub(crate) fn wake() {
     let now = crate::worker::clock::tick();
-    EYE.with_borrow_mut(|eye| eye.turns.wake(now));
+    EYE.with_borrow_mut(|eye| eye.iterations.wake(now));
 }
 
 /// The loop is about to wait.
 pub(crate) fn rest() {
     let now = crate::worker::clock::read();
-    EYE.with_borrow_mut(|eye| eye.turns.rest(now, sys::threads::own_cpu_time));
+    EYE.with_borrow_mut(|eye| eye.iterations.rest(now, sys::threads::own_cpu_time));
 }
 
 /// A socket of a client or of a backend was ready.
 pub(crate) fn see_ready() {
-    EYE.with_borrow_mut(|eye| eye.turns.see_ready());
+    EYE.with_borrow_mut(|eye| eye.iterations.see_ready());
 }
 
 /// Looks at the kernel's account. To be called about once a second.
@@ -51,14 +51,14 @@ pub(crate) fn look() {
         }
         let seen = eye.account.as_mut().and_then(|account| account.read().ok());
         let schedule = seen.map(|(ran, waited)| Schedule { ran, waited });
-        eye.turns.close(crate::worker::clock::now(), schedule);
+        eye.iterations.close(crate::worker::clock::now(), schedule);
     });
 }
 
-pub(crate) fn told() -> Told {
-    EYE.with_borrow(|eye| Told {
-        totals: eye.turns.totals(),
-        recent: eye.turns.recent(),
+pub(crate) fn report() -> LoopReport {
+    EYE.with_borrow(|eye| LoopReport {
+        totals: eye.iterations.totals(),
+        recent: eye.iterations.recent(),
         thread: sys::threads::own_number(),
     })
 }
@@ -82,8 +82,8 @@ mod tests {
             rest();
             crate::worker::clock::tick();
             look();
-            let told = told();
-            assert_eq!((told.totals.turns, told.totals.ready), (1, 1));
+            let told = report();
+            assert_eq!((told.totals.iterations, told.totals.ready), (1, 1));
             assert!(told.totals.busy >= Duration::from_millis(60));
             assert!(told.totals.stolen < told.totals.busy, "{told:?}");
             let Schedule { ran, waited } = told.totals.schedule;

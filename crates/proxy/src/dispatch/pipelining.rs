@@ -1,13 +1,13 @@
-//! Statements written ahead: while clients wait, a busy backend is sent their statements behind the one that runs, so
+//! Pipelined statements: while clients wait, a busy backend is sent their statements behind the one that runs, so
 //! that the server's thread finds its next command in its socket and does not sleep in between.
 //!
-//! Only statements that merely read are written ahead, behind others of the same sort, all of a kind known to be
+//! Only statements that merely read are pipelined, behind others of the same sort, all of a kind known to be
 //! short, of clients whose sessions are as new. Should the one in front turn out otherwise after all (it runs long,
 //! its backend dies or must be kept for its client, it is to be killed), those behind it, whose replies have not begun,
 //! go back into the queue and are sent again on another backend, alone.
 //!
 //! Invariants: the flights of a backend are answered in order; only the first one has a slot, which passes to the next;
-//! a client whose statement was written ahead still holds its packet, until its reply is the next to come.
+//! a client whose statement was pipelined still holds its packet, until its reply is the next to come.
 
 use std::rc::Rc;
 
@@ -31,7 +31,7 @@ use crate::worker::steps::step;
 
 /// Writes statements of waiting clients behind what is in flight.
 pub(crate) fn refill(worker: &Rc<Worker>, backend: &Rc<Backend>) {
-    step!("ahead");
+    step!("pipelining");
     let depth = worker.plan().server.pipeline as usize;
     let flying = backend.in_flight.borrow().len();
     if flying == 0 || flying > half_of(worker) || backend.is_held_up() || !may_lead(worker, backend)
@@ -61,12 +61,12 @@ pub(crate) fn refill(worker: &Rc<Worker>, backend: &Rc<Backend>) {
 pub(crate) async fn run(worker: Rc<Worker>) {
     loop {
         worker.has_waiters.notified().await;
-        worker.locals().for_each(|local| write_ahead(&worker, local));
+        worker.locals().for_each(|local| pipeline_all(&worker, local));
         admit::work_off(&worker);
     }
 }
 
-fn write_ahead(worker: &Rc<Worker>, local: &Local) {
+fn pipeline_all(worker: &Rc<Worker>, local: &Local) {
     let is_busy = |backend: &&Rc<Backend>| {
         backend.server == local.server.id && !backend.in_flight.borrow().is_empty()
     };

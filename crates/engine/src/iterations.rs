@@ -1,9 +1,9 @@
-//! What a worker's loop sees of itself: how long its turns are, how much of them it was not let run, how much it found
+//! What a worker's loop sees of itself: how long its iterations are, how much of them it was not let run, how much it found
 //! ready, and what share of time it wanted a CPU and had none.
 //!
-//! A turn lasts from waking until nothing is ready. Clocks are read by the loop; here they are arguments. The clock of
+//! An iteration lasts from waking until nothing is ready. Clocks are read by the loop; here they are arguments. The clock of
 //! the thread's CPU time is a system call that costs as much as a small part of a statement: it is asked for behind a
-//! long turn, in which something may have been stolen, and else behind every sixteenth. Invariants: nothing that is
+//! long iteration, in which something may have been stolen, and else behind every sixteenth. Invariants: nothing that is
 //! told goes back; a clock that jumps back takes no time.
 
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 /// Everything since the worker began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopTotals {
-    pub turns: u64,
-    /// The lengths of all turns.
+    pub iterations: u64,
+    /// The lengths of all iterations.
     pub busy: Duration,
     /// Of that, what the thread did not run: another thread had its CPU.
     pub stolen: Duration,
-    /// Turns of which other threads had [`NOTABLE`] or more.
+    /// Iterations of which other threads had [`NOTABLE`] or more.
     pub interrupted: u64,
-    /// Sockets that were ready, of all turns.
+    /// Sockets that were ready, of all iterations.
     pub ready: u64,
     /// The kernel's account of the thread.
     pub schedule: Schedule,
@@ -32,7 +32,7 @@ pub struct Schedule {
     pub waited: Duration,
 }
 
-/// What is told of the recent past: of the last one to two spans that [`Turns::close`] has ended.
+/// What is told of the recent past: of the last one to two spans that [`Iterations::close`] has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Recent {
     /// Shares of time.
@@ -45,10 +45,10 @@ pub struct Recent {
 
 /// One worker's account.
 #[derive(Clone, Debug, Default)]
-pub struct Turns {
+pub struct Iterations {
     totals: LoopTotals,
     woke: Option<Instant>,
-    /// The thread's CPU time when it was asked for last, and the turns since.
+    /// The thread's CPU time when it was asked for last, and the iterations since.
     cpu: Option<Duration>,
     since: Duration,
     count: u32,
@@ -59,15 +59,15 @@ pub struct Turns {
     ready_max: u32,
 }
 
-/// In a shorter turn nothing was stolen that would be noticed.
+/// In a shorter iteration nothing was stolen that would be noticed.
 pub const LONG: Duration = Duration::from_micros(200);
-/// Behind so many turns the thread's clock is read in any case.
-pub const TURNS_MAX: u32 = 16;
+/// Behind so many iterations the thread's clock is read in any case.
+pub const ITERATIONS_MAX: u32 = 16;
 /// Less than this is a cache that was cold, or an interrupt.
 const NOTABLE: Duration = Duration::from_micros(500);
 
-impl Turns {
-    /// A turn begins.
+impl Iterations {
+    /// An iteration begins.
     pub fn wake(&mut self, now: Instant) {
         self.woke = Some(now);
         self.ready = 0;
@@ -78,23 +78,23 @@ impl Turns {
         self.ready = self.ready.saturating_add(1);
     }
 
-    /// A turn ends. `cpu` is what the thread has used since it began; it is asked for only where it is needed.
+    /// An iteration ends. `cpu` is what the thread has used since it began; it is asked for only where it is needed.
     pub fn rest(&mut self, now: Instant, cpu: impl FnOnce() -> Duration) {
         let Some(woke) = self.woke.take() else { return };
         let length = now.saturating_duration_since(woke);
-        self.totals.turns += 1;
+        self.totals.iterations += 1;
         self.totals.busy += length;
         self.totals.ready += u64::from(self.ready);
         self.longest = self.longest.max(length);
         self.ready_max = self.ready_max.max(self.ready);
         self.since += length;
         self.count += 1;
-        if LONG <= length || TURNS_MAX <= self.count || self.cpu.is_none() {
+        if LONG <= length || ITERATIONS_MAX <= self.count || self.cpu.is_none() {
             self.settle(cpu());
         }
     }
 
-    /// Compares the turns since it was asked for last with what the thread has used.
+    /// Compares the iterations since it was asked for last with what the thread has used.
     fn settle(&mut self, cpu: Duration) {
         if let Some(before) = self.cpu {
             // What it used also holds its going to sleep and waking: so much less seems stolen.
@@ -148,87 +148,87 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A turn of so many microseconds, behind which the thread has used so many in all.
-    fn turn(turns: &mut Turns, at: Instant, micros: u64, cpu: u64) {
-        turns.wake(at);
-        turns.rest(at + Duration::from_micros(micros), || Duration::from_micros(cpu));
+    /// An iteration of so many microseconds, behind which the thread has used so many in all.
+    fn iteration(iterations: &mut Iterations, at: Instant, micros: u64, cpu: u64) {
+        iterations.wake(at);
+        iterations.rest(at + Duration::from_micros(micros), || Duration::from_micros(cpu));
     }
 
     #[test]
-    fn what_the_thread_did_not_run_of_a_turn_was_stolen() {
-        let (mut turns, begin) = (Turns::default(), Instant::now());
-        turns.rest(begin, || panic!("no turn has begun"));
-        turn(&mut turns, begin, 50, 1000);
-        turns.wake(begin);
-        turns.see_ready();
-        turns.see_ready();
-        turns.rest(begin + 5 * MS, || 3 * MS);
-        turn(&mut turns, begin, 1000, 4100);
-        let totals = turns.totals();
+    fn what_the_thread_did_not_run_of_an_iteration_was_stolen() {
+        let (mut iterations, begin) = (Iterations::default(), Instant::now());
+        iterations.rest(begin, || panic!("no iteration has begun"));
+        iteration(&mut iterations, begin, 50, 1000);
+        iterations.wake(begin);
+        iterations.see_ready();
+        iterations.see_ready();
+        iterations.rest(begin + 5 * MS, || 3 * MS);
+        iteration(&mut iterations, begin, 1000, 4100);
+        let totals = iterations.totals();
         let micros = Duration::from_micros(6050);
-        assert_eq!((totals.turns, totals.busy, totals.stolen), (3, micros, 3 * MS));
+        assert_eq!((totals.iterations, totals.busy, totals.stolen), (3, micros, 3 * MS));
         assert_eq!((totals.interrupted, totals.ready), (1, 2));
-        let recent = turns.recent();
+        let recent = iterations.recent();
         assert_eq!((recent.longest, recent.ready_max), (5 * MS, 2));
     }
 
     #[test]
-    fn behind_short_turns_the_costly_clock_is_seldom_asked() {
-        let (mut turns, begin) = (Turns::default(), Instant::now());
+    fn behind_short_iterations_the_costly_clock_is_seldom_asked() {
+        let (mut iterations, begin) = (Iterations::default(), Instant::now());
         let mut asked = 0;
         for at in 0..160_u64 {
-            turns.wake(begin);
-            turns.rest(begin + Duration::from_micros(50), || {
+            iterations.wake(begin);
+            iterations.rest(begin + Duration::from_micros(50), || {
                 asked += 1;
                 Duration::from_micros(40 * (at + 1))
             });
         }
         assert_eq!(asked, 10, "the first, and each sixteenth of the others");
         // What a tenth of the time went to is found all the same.
-        let stolen = turns.totals().stolen.as_micros();
+        let stolen = iterations.totals().stolen.as_micros();
         assert!((1400..=1600).contains(&stolen), "{stolen}");
-        assert_eq!(turns.totals().interrupted, 0);
-        // A long turn is looked at by itself.
-        turn(&mut turns, begin, 1200, 40 * 170);
-        assert_eq!(turns.totals().interrupted, 1);
+        assert_eq!(iterations.totals().interrupted, 0);
+        // A long iteration is looked at by itself.
+        iteration(&mut iterations, begin, 1200, 40 * 170);
+        assert_eq!(iterations.totals().interrupted, 1);
     }
 
     #[test]
     fn clocks_that_go_back_take_no_time() {
-        let (mut turns, begin) = (Turns::default(), Instant::now());
-        turn(&mut turns, begin, 50, 5000);
-        turns.wake(begin + 5 * MS);
-        turns.rest(begin, || 3 * MS);
-        turns.wake(begin + 5 * MS);
-        turns.rest(begin + 6 * MS, || MS);
-        let totals = turns.totals();
-        assert_eq!((totals.turns, totals.stolen), (3, MS));
+        let (mut iterations, begin) = (Iterations::default(), Instant::now());
+        iteration(&mut iterations, begin, 50, 5000);
+        iterations.wake(begin + 5 * MS);
+        iterations.rest(begin, || 3 * MS);
+        iterations.wake(begin + 5 * MS);
+        iterations.rest(begin + 6 * MS, || MS);
+        let totals = iterations.totals();
+        assert_eq!((totals.iterations, totals.stolen), (3, MS));
         assert_eq!(totals.busy, MS + Duration::from_micros(50));
     }
 
     #[test]
     fn shares_are_of_the_span_that_was_closed() {
-        let (mut turns, begin) = (Turns::default(), Instant::now());
+        let (mut iterations, begin) = (Iterations::default(), Instant::now());
         let schedule = |ran, waited| Some(Schedule { ran: ran * MS, waited: waited * MS });
-        turns.close(begin, schedule(500, 100));
-        assert_eq!(turns.recent().ran, 0.0, "what came before is of no span");
-        turns.close(begin + 1000 * MS, schedule(1100, 500));
-        let recent = turns.recent();
+        iterations.close(begin, schedule(500, 100));
+        assert_eq!(iterations.recent().ran, 0.0, "what came before is of no span");
+        iterations.close(begin + 1000 * MS, schedule(1100, 500));
+        let recent = iterations.recent();
         assert!((recent.ran - 0.6).abs() < 1e-9 && (recent.waited - 0.4).abs() < 1e-9);
         // A kernel that keeps no such account tells nothing, and takes nothing back.
-        turns.close(begin + 2000 * MS, None);
-        assert_eq!(turns.recent().waited, 0.0);
-        assert_eq!(turns.totals().schedule, schedule(1100, 500).expect("is one"));
+        iterations.close(begin + 2000 * MS, None);
+        assert_eq!(iterations.recent().waited, 0.0);
+        assert_eq!(iterations.totals().schedule, schedule(1100, 500).expect("is one"));
     }
 
     #[test]
-    fn the_longest_turn_is_forgotten_after_two_spans() {
-        let (mut turns, begin) = (Turns::default(), Instant::now());
-        turns.wake(begin);
-        turns.rest(begin + 7 * MS, || MS);
-        turns.close(begin + 8 * MS, None);
-        assert_eq!(turns.recent().longest, 7 * MS);
-        turns.close(begin + 9 * MS, None);
-        assert_eq!(turns.recent().longest, Duration::ZERO);
+    fn the_longest_iteration_is_forgotten_after_two_spans() {
+        let (mut iterations, begin) = (Iterations::default(), Instant::now());
+        iterations.wake(begin);
+        iterations.rest(begin + 7 * MS, || MS);
+        iterations.close(begin + 8 * MS, None);
+        assert_eq!(iterations.recent().longest, 7 * MS);
+        iterations.close(begin + 9 * MS, None);
+        assert_eq!(iterations.recent().longest, Duration::ZERO);
     }
 }
