@@ -35,10 +35,9 @@ pub fn run(data: &[u8]) {
     let capabilities = BITS.iter().enumerate().fold(Capabilities::NONE, |all, (bit, one)| {
         if bits >> bit & 1 == 1 { all | *one } else { all }
     });
-    // A client that expects EOF packets, which the server may leave out, and whose numbers are others.
-    let (client, shift) =
-        if bits & 0x10 == 0 { (capabilities, 0) } else { (Capabilities::NONE, *bits) };
-    let begin = Follower::new(shape, capabilities).for_client(client, shift);
+    // A client whose numbers are others.
+    let shift = if bits & 0x10 == 0 { 0 } else { *bits };
+    let begin = Follower::new(shape, capabilities).shifted(shift);
     let follow = |pieces: &mut dyn Iterator<Item = &[u8]>| follow(begin, pieces);
     let whole = follow(&mut std::iter::once(bytes));
     for piece in [1, 2, 3, 5, 7, 64] {
@@ -60,9 +59,7 @@ pub fn run(data: &[u8]) {
 #[derive(Debug, PartialEq, Eq)]
 struct Followed {
     packets: Vec<(Kind, usize, usize)>,
-    /// Where an EOF packet belongs, and its sequence id.
-    missing: Vec<(usize, u8)>,
-    /// What went on to the client, but for those.
+    /// What went on to the client.
     passed: Vec<u8>,
     outcome: Outcome,
     next_sequence: u8,
@@ -77,7 +74,7 @@ enum Outcome {
 }
 
 fn follow(mut follower: Follower, pieces: &mut dyn Iterator<Item = &[u8]>) -> Followed {
-    let (mut packets, mut missing, mut passed) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut packets, mut passed) = (Vec::new(), Vec::new());
     let mut held = Vec::new();
     let mut gone = 0;
     let mut outcome = Outcome::More(0);
@@ -100,11 +97,6 @@ fn follow(mut follower: Follower, pieces: &mut dyn Iterator<Item = &[u8]>) -> Fo
                     outcome = Outcome::More(gone);
                     break;
                 }
-                Ok(Step::EofMissing { at: here, sequence }) => {
-                    assert!(at <= here && follower.adds_eofs());
-                    missing.push((gone + here, sequence));
-                    at = here;
-                }
                 Ok(Step::End { at }) => {
                     assert!(follower.is_done());
                     passed.extend_from_slice(&held[..at]);
@@ -120,7 +112,7 @@ fn follow(mut follower: Follower, pieces: &mut dyn Iterator<Item = &[u8]>) -> Fo
             }
         }
     }
-    Followed { packets, missing, passed, outcome, next_sequence: follower.next_sequence() }
+    Followed { packets, passed, outcome, next_sequence: follower.next_sequence() }
 }
 
 /// A packet that is pointed out is one whole packet, and reads as its kind.

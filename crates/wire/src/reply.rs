@@ -4,9 +4,6 @@
 //! pieces of any size. Packets that say something (OK, EOF, ERR, a request for a file…) are pointed out once they
 //! are there as a whole, so that the owner can read or change them before they go on.
 //!
-//! Where the server's leg has done away with EOF packets and the client's has not, it also says where one belongs, and
-//! renumbers what comes behind it.
-//!
 //! Invariants: it keeps no bytes; it asks to see again at most one unfinished packet of [`CONTROL_MAX`] bytes.
 
 use std::ops::RangeInclusive;
@@ -27,8 +24,6 @@ pub enum Step {
     More { from: usize },
     /// A packet that says something stands at `start..end`, header included. Go on at `end`.
     Packet { kind: Kind, start: usize, end: usize },
-    /// The client expects an EOF packet of this sequence id before `at`. Go on at `at`.
-    EofMissing { at: usize, sequence: u8 },
     /// The reply ended at `at`.
     End { at: usize },
 }
@@ -65,22 +60,9 @@ pub struct Follower {
     sequence: u8,
     /// What the client's sequence ids are ahead of the server's.
     shift: u8,
-    /// The client expects EOF packets that the server does not send.
-    adds_eofs: bool,
-    owed: Owed,
     rows_in: RowsIn,
     begun: bool,
     rows: u64,
-}
-
-/// An EOF packet that the client still expects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owed {
-    Nothing,
-    /// As soon as the packet in hand has ended.
-    Now,
-    /// Before the next packet, unless that says that the rows are in a cursor: then it is the EOF itself.
-    BeforeRows,
 }
 
 /// Where rows may be that are flagged to be in a cursor.
@@ -151,18 +133,16 @@ impl Follower {
             continued: false,
             sequence: 0,
             shift: 0,
-            adds_eofs: false,
-            owed: Owed::Nothing,
             rows_in: RowsIn::ReplyOrCursor,
             begun: false,
             rows: 0,
         }
     }
 
-    /// The reply goes to a client with other capabilities, whose sequence ids are ahead by `shift`.
-    pub const fn for_client(self, capabilities: Capabilities, shift: u8) -> Self {
-        let adds_eofs = self.deprecates_eof() && !capabilities.has(Capabilities::DEPRECATE_EOF);
-        Self { shift, adds_eofs, ..self }
+    /// The reply goes to a client whose sequence ids are ahead by `shift`.
+    #[must_use]
+    pub const fn shifted(self, shift: u8) -> Self {
+        Self { shift, ..self }
     }
 
     /// The command has not asked for a cursor: MySQL shows the flag of one that a function has used, and sends the rows.
@@ -176,16 +156,6 @@ impl Follower {
         self.shift
     }
 
-    /// Whether EOF packets take the place of the OK packets that end rows.
-    pub const fn adds_eofs(&self) -> bool {
-        self.adds_eofs
-    }
-
-    /// Whether [`Self::advance`] has something to say even without more bytes.
-    pub fn owes_eof(&self) -> bool {
-        self.owed == Owed::Now && self.is_between_packets()
-    }
-
     /// Sequence id that the next packet from Flifo itself would have.
     pub const fn next_sequence(&self) -> u8 {
         self.sequence.wrapping_add(1)
@@ -193,7 +163,7 @@ impl Follower {
 
     /// Whether the reply's last byte has been followed.
     pub fn is_done(&self) -> bool {
-        self.phase == Phase::Done && self.is_between_packets() && self.owed == Owed::Nothing
+        self.phase == Phase::Done && self.is_between_packets()
     }
 
     /// How many rows have passed by.
@@ -223,9 +193,6 @@ impl Follower {
                     return Ok(Step::More { from: at });
                 }
             }
-            if self.owes_eof() {
-                return Ok(self.miss_eof(at));
-            }
             if self.is_done() {
                 return Ok(Step::End { at });
             }
@@ -246,11 +213,7 @@ impl Follower {
             if header.len == 0 {
                 return Err(Malformed::new("empty packet in a reply"));
             }
-            let treatment = self.treat(first, header.len);
-            if self.owed == Owed::BeforeRows && !matches!(treatment, Treatment::Inspect(Kind::Ok)) {
-                return Ok(self.miss_eof(at));
-            }
-            match treatment {
+            match self.treat(first, header.len) {
                 Treatment::Pass(next) => {
                     self.pass(header, &mut bytes[at..]);
                     self.go_on_to(next);
@@ -264,12 +227,6 @@ impl Follower {
                     let Some(packet) = bytes.get_mut(at..end) else {
                         return Ok(Step::More { from: at });
                     };
-                    if self.owed == Owed::BeforeRows {
-                        if !is_of_cursor(&packet[HEADER..], self.capabilities)? {
-                            return Ok(self.miss_eof(at));
-                        }
-                        self.owed = Owed::Nothing;
-                    }
                     self.number(header, packet);
                     match self.inspect(kind, &packet[HEADER..])? {
                         Some(kind) => return Ok(Step::Packet { kind, start: at, end }),
@@ -293,31 +250,10 @@ impl Follower {
         self.begun = true;
     }
 
-    fn miss_eof(&mut self, at: usize) -> Step {
-        self.owed = Owed::Nothing;
-        self.shift = self.shift.wrapping_add(1);
-        self.sequence = self.sequence.wrapping_add(1);
-        Step::EofMissing { at, sequence: self.sequence }
-    }
-
-    /// Owes the client an EOF packet that the server leaves out.
-    const fn owe(&mut self, owed: Owed) {
-        if self.adds_eofs {
-            self.owed = owed;
-        }
-    }
-
-    /// Moves on behind a packet that passed by. Where definitions end, there once stood an EOF packet.
+    /// Moves on behind a packet that passed by.
     fn go_on_to(&mut self, next: Phase) {
-        match (self.phase, next) {
-            (Phase::Columns(_), Phase::Rows) => self.owe(Owed::BeforeRows),
-            (Phase::Parameters { .. }, Phase::PreparedColumns(_) | Phase::Done)
-            | (Phase::PreparedColumns(_), Phase::Done) => self.owe(Owed::Now),
-            (Phase::Rows, Phase::Rows) | (Phase::OutParameters, Phase::OutParameters) => {
-                self.rows += 1;
-            }
-            _ => {}
-        }
+        let was_row = matches!(self.phase, Phase::Rows | Phase::OutParameters);
+        self.rows += u64::from(was_row && self.phase == next);
         self.phase = next;
     }
 
@@ -474,11 +410,6 @@ impl Follower {
         };
         if has_more { Phase::Result } else { Phase::Done }
     }
-}
-
-/// Whether the packet behind the column definitions says that the rows are in a cursor.
-fn is_of_cursor(payload: &[u8], capabilities: Capabilities) -> Result<bool, Malformed> {
-    Ok(OkPacket::decode(payload, capabilities)?.status.has(Status::CURSOR_EXISTS))
 }
 
 #[cfg(test)]

@@ -188,7 +188,6 @@ fn follow(
                 }
                 at = end;
             }
-            Step::EofMissing { at: next, .. } => at = next,
             Step::End { at } if at == bytes.len() => return Ok(true),
             Step::End { .. } => return Err(Malformed::new("bytes behind a reply")),
         }

@@ -329,11 +329,6 @@ impl Backend {
         !self.outbox.is_empty()
     }
 
-    /// Whether the reply in flight has something to say before more of it comes.
-    pub(crate) fn owes_eof(&self) -> bool {
-        self.in_flight.borrow().front().is_some_and(|flight| flight.follower.owes_eof())
-    }
-
     /// Ends the backend, whatever is in flight.
     pub(crate) fn close(&self) {
         self.life.set(Life::Closing);

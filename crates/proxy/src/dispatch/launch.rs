@@ -487,7 +487,7 @@ fn fly(
             (Purpose::LoginSchema(..), Some(sequence)) => sequence.wrapping_sub(1),
             _ => shift,
         };
-        follower = follower.for_client(client.capabilities, shift);
+        follower = follower.shifted(shift);
     }
     let mut flight = InFlight::new(follower, purpose);
     flight.client = Some(Rc::clone(client));

@@ -17,7 +17,6 @@ use wire::reply::{Kind as Packet, Step};
 use wire::response::{EOF, EofPacket, ErrPacket, OkPacket, Status};
 
 use crate::dispatch::admit;
-use crate::dispatch::ahead;
 use crate::dispatch::backend::{Backend, Life, Taint};
 use crate::dispatch::capture;
 use crate::dispatch::client::Client;
@@ -27,6 +26,7 @@ use crate::dispatch::in_flight::{AfterReply, InFlight, Settled};
 use crate::dispatch::interrupted;
 use crate::dispatch::lost_backend;
 use crate::dispatch::ok_rewrite;
+use crate::dispatch::pipelining;
 use crate::dispatch::prepared;
 use crate::dispatch::refused;
 use crate::dispatch::reply_end;
@@ -67,7 +67,7 @@ pub(crate) fn read(worker: &Rc<Worker>, backend: &Rc<Backend>) -> bool {
     // The next statements go out before the clients of these are served.
     admit::work_off(worker);
     if lives {
-        ahead::refill(worker, backend);
+        pipelining::refill(worker, backend);
     }
     backend.uncork();
     step!("settled");
@@ -103,7 +103,7 @@ fn follow(
     let mut len = bytes.len();
     // Bytes before `from` are done with; bytes before `at` have been followed.
     let (mut from, mut at) = (0, 0);
-    while at < len || backend.owes_eof() {
+    while at < len {
         let mut flights = backend.in_flight.borrow_mut();
         let Some(flight) = flights.front_mut() else {
             drop(flights);
@@ -144,15 +144,6 @@ fn follow(
                     client.wake();
                     from = at;
                 }
-            }
-            Ok(Step::EofMissing { at: here, sequence }) => {
-                let is_more_to_come = here == len && !flight.follower.is_done();
-                let eof = copy_eof(flight, &bytes[from..here], sequence);
-                drop(flights);
-                if let Some((client, eof)) = eof {
-                    add_eof(&client, &bytes[from..here], &eof, is_more_to_come);
-                }
-                (from, at) = (here, here);
             }
             Ok(Step::End { at: end }) => {
                 drop(flights);
@@ -229,30 +220,6 @@ fn end_reply(
     let own = reply_end::finish(worker, backend, &mut flight, (bytes, tail), settled);
     settled.extend(own);
     flight.land();
-}
-
-/// The EOF packet that the server does not send, for its client. Others that get the reply as well get it, too.
-fn copy_eof(
-    flight: &mut InFlight,
-    before: &[u8],
-    sequence: u8,
-) -> Option<(Rc<Client>, [u8; HEADER + EofPacket::LEN])> {
-    let client = flight.listener()?;
-    let status = client.session.borrow().status();
-    let eof = EofPacket { warnings: 0, status }.packet(sequence);
-    flight.copy(before);
-    flight.copy(&eof);
-    Some((client, eof))
-}
-
-/// Passes on what stands before an EOF packet that the server does not send, and that packet.
-fn add_eof(client: &Client, before: &[u8], eof: &[u8], is_more_to_come: bool) {
-    client.write_with_next(before);
-    client.write_with_next(eof);
-    if is_more_to_come {
-        // What follows may come much later: kept until then, it would hold up the server.
-        client.write(&[]);
-    }
 }
 
 /// The server ends the connection. The client does not get its last words, only what came before them.
@@ -336,17 +303,6 @@ fn inspect(
                     run.see_end(&ok);
                 }
                 let shorter = see_ok(worker, backend, &client, flight, &ok, packet);
-                if flight.follower.adds_eofs() && packet[HEADER] == EOF {
-                    let status = ok.status.without(Status::STATE_CHANGED);
-                    let eof = EofPacket { warnings: ok.warnings, status };
-                    if let Some(unused) = shorter {
-                        worker.scratch.replace(unused);
-                    }
-                    // It is shorter than any OK packet.
-                    let eof = eof.packet(packet[HEADER - 1]);
-                    packet[..eof.len()].copy_from_slice(&eof);
-                    return at.start + eof.len();
-                }
                 if let Some(other) = shorter {
                     let is_whole = ok_rewrite::is_whole_reply(packet, ok.status)
                         || matches!(flight.purpose, Purpose::LoginSchema(..));

@@ -58,6 +58,8 @@ pub(crate) enum NoArrival {
     User,
     #[error("there are too many different combinations of user, capabilities and collation")]
     Key,
+    #[error("its backend connection ends results otherwise than it expects")]
+    Form,
 }
 
 /// A client comes: orders to kill it wait for it from now on.
@@ -87,6 +89,12 @@ pub(crate) async fn expect(
     let of_backend = client.backend.as_ref().map(|it| &it.server);
     for server in std::iter::once(&client.server).chain(of_backend) {
         server.find(servers).ok_or(NoArrival::Server)?;
+    }
+    let ends = |capabilities| Capabilities(capabilities).has(Capabilities::DEPRECATE_EOF);
+    if client.backend.as_ref().is_some_and(|it| ends(it.capabilities) != ends(client.capabilities))
+    {
+        // An older Flifo has given it to the client, and ended results in the server's place.
+        return Err(NoArrival::Form);
     }
     if let Some(key) = &client.key {
         let (_, user) = find_key(worker, key, client.capabilities).await?;
@@ -297,7 +305,7 @@ fn adopt(
     backend.ahead.replace(described.ahead);
     described.statements.into_iter().for_each(|statement| backend.close_statement(statement));
     backend.taint.set(described.taint);
-    // Its client may have been given it by an older Flifo, which ended results in the server's place.
+    // An older Flifo ended results in the server's place.
     let ends_otherwise = key.is_some_and(|key| {
         let of_key = worker.pool.keys.borrow().get(key).capabilities;
         of_key.has(Capabilities::DEPRECATE_EOF) != capabilities.has(Capabilities::DEPRECATE_EOF)

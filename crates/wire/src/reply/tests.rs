@@ -19,7 +19,6 @@ fn follow(
         let mut at = 0;
         loop {
             match follower.advance(&mut held, at)? {
-                Step::EofMissing { .. } => unreachable!("both legs are alike"),
                 Step::More { from } => {
                     held.drain(..from);
                     gone += from;
@@ -212,103 +211,6 @@ fn a_reply_has_begun_even_where_its_sequence_ids_begin_anew() {
     assert_eq!(follower.advance(&mut bytes[..cut], 0), Ok(Step::More { from: cut }));
     assert!(follower.has_begun() && !follower.is_between_packets());
     assert_eq!(follower.next_sequence(), 1);
-}
-
-/// Passes a reply on to a client that wants EOF packets, in pieces, as the proxy does.
-fn translate(shape: Shape, bytes: &[u8], piece: usize) -> Vec<u8> {
-    let mut follower = Follower::new(shape, NEW).for_client(OLD, 0);
-    let (mut out, mut held) = (Vec::new(), Vec::new());
-    for chunk in bytes.chunks(piece) {
-        held.extend_from_slice(chunk);
-        let (mut from, mut at) = (0, 0);
-        while at < held.len() || follower.owes_eof() {
-            match follower.advance(&mut held, at).expect("a good reply") {
-                Step::More { from: to } => {
-                    out.extend_from_slice(&held[from..to]);
-                    from = to;
-                    break;
-                }
-                Step::EofMissing { at: here, sequence } => {
-                    out.extend_from_slice(&held[from..here]);
-                    let status = Status::AUTOCOMMIT;
-                    put_packet(&mut out, sequence, &EofPacket { warnings: 0, status }.encode());
-                    (from, at) = (here, here);
-                }
-                Step::Packet { kind, start, end } => {
-                    if kind == Kind::Ok && held[start + HEADER] == EOF {
-                        out.extend_from_slice(&held[from..start]);
-                        let sequence = held[start + 3];
-                        let ok = OkPacket::decode(&held[start + HEADER..end], NEW).unwrap();
-                        let eof = EofPacket { warnings: ok.warnings, status: ok.status };
-                        put_packet(&mut out, sequence, &eof.encode());
-                        from = end;
-                    }
-                    at = end;
-                }
-                Step::End { at: here } => {
-                    assert_eq!(here, held.len());
-                    break;
-                }
-            }
-        }
-        out.extend_from_slice(&held[from..at.max(from)]);
-        held.drain(..at.max(from));
-    }
-    assert!(follower.is_done() && held.is_empty());
-    out
-}
-
-#[test]
-fn a_client_gets_the_eof_packets_that_its_server_leaves_out() {
-    const OK_CURSOR: &[u8] = &[0xfe, 0, 0, 0x42, 0, 0, 0];
-    const OK_AS_EOF_MORE: &[u8] = &[0xfe, 0, 0, 10, 0, 0, 0];
-    const BOTH: &[u8] = &[0, 1, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0];
-    const PARAMETER: &[u8] = &[0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
-    const COLUMNS: &[u8] = &[0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    type Payloads<'a> = &'a [&'a [u8]];
-    let cases: &[(Shape, Payloads<'_>, Payloads<'_>)] = &[
-        (Shape::Results, &[OK_PACKET], &[OK_PACKET]),
-        (Shape::Results, &[ERR_PACKET], &[ERR_PACKET]),
-        (
-            Shape::Results,
-            &[b"\x02", COLUMN, COLUMN, ROW, ROW, OK_AS_EOF],
-            &[b"\x02", COLUMN, COLUMN, EOF_PACKET, ROW, ROW, EOF_PACKET],
-        ),
-        (Shape::Results, &[b"\x01", COLUMN, OK_AS_EOF], &[b"\x01", COLUMN, EOF_PACKET, EOF_PACKET]),
-        (
-            Shape::Results,
-            &[b"\x01", COLUMN, ERR_PACKET],
-            &[b"\x01", COLUMN, EOF_PACKET, ERR_PACKET],
-        ),
-        (Shape::Results, &[b"\x01", COLUMN, OK_CURSOR], &[b"\x01", COLUMN, EOF_CURSOR]),
-        (
-            Shape::Results,
-            &[b"\x01", COLUMN, ROW, OK_AS_EOF_MORE, b"\x01", COLUMN, OK_AS_EOF],
-            &[b"\x01", COLUMN, EOF_PACKET, ROW, EOF_MORE, b"\x01", COLUMN, EOF_PACKET, EOF_PACKET],
-        ),
-        (Shape::Rows, &[ROW, OK_AS_EOF], &[ROW, EOF_PACKET]),
-        (Shape::Fields, &[COLUMN, OK_AS_EOF], &[COLUMN, EOF_PACKET]),
-        (
-            Shape::Prepared,
-            &[BOTH, COLUMN, COLUMN, COLUMN],
-            &[BOTH, COLUMN, COLUMN, EOF_PACKET, COLUMN, EOF_PACKET],
-        ),
-        (Shape::Prepared, &[PARAMETER, COLUMN], &[PARAMETER, COLUMN, EOF_PACKET]),
-        (Shape::Prepared, &[COLUMNS, COLUMN], &[COLUMNS, COLUMN, EOF_PACKET]),
-    ];
-    for (shape, server, client) in cases {
-        let number = |payloads: Payloads<'_>| {
-            let (mut bytes, mut sequence) = (Vec::new(), 1);
-            for payload in payloads {
-                sequence = put_packet(&mut bytes, sequence, payload);
-            }
-            bytes
-        };
-        let (server, client) = (number(server), number(client));
-        for piece in [1, 2, 3, 5, 8, 64, 4096] {
-            assert_eq!(translate(*shape, &server, piece), client, "{shape:?} in pieces of {piece}");
-        }
-    }
 }
 
 /// A result of one row for a client that wants EOF packets, whose flags are these.
