@@ -497,6 +497,7 @@ impl PoolReport {
 
     pub(super) const fn waiting(&self) -> u64 {
         self.states[ClientState::Queued as usize]
+            + self.states[ClientState::Stranded as usize]
             + self.states[ClientState::AwaitingMemory as usize]
     }
 

@@ -106,6 +106,7 @@ pub(crate) fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(
             left(age, limits.idle_client, End::Idle)
         }
         ClientState::Queued
+        | ClientState::Stranded
         | ClientState::Preparing
         | ClientState::Running
         | ClientState::Sharing

@@ -514,6 +514,7 @@ impl Client {
         let runs = matches!(
             self.state(),
             ClientState::Queued
+                | ClientState::Stranded
                 | ClientState::Preparing
                 | ClientState::Running
                 | ClientState::Sharing
@@ -606,8 +607,7 @@ pub(crate) enum WithoutIt {
 impl Stranded {
     pub(crate) fn is_good(&self) -> bool {
         let client = &self.client;
-        client.state() == ClientState::Queued
-            && client.waiting.get().is_none()
+        client.state() == ClientState::Stranded
             && client.times.changed.get() == self.changed
             && !client.is_closing()
     }

@@ -231,10 +231,12 @@ fn is_at_rest(client: &Client) -> bool {
     let is_known = match client.state() {
         ClientState::Reading => !client.input.is_part() && !client.input.dropped.is_some(),
         // What is longer than a packet, or has been read in part, waits for its turn here.
-        ClientState::Queued => client.current.borrow().as_ref().is_some_and(|command| {
-            !client.input.is_part()
-                && (HEADER..HEADER + PAYLOAD_MAX).contains(&command.packet.len())
-        }),
+        ClientState::Queued | ClientState::Stranded => {
+            client.current.borrow().as_ref().is_some_and(|command| {
+                !client.input.is_part()
+                    && (HEADER..HEADER + PAYLOAD_MAX).contains(&command.packet.len())
+            })
+        }
         _ => false,
     };
     let own = client.backend();

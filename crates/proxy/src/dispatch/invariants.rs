@@ -21,7 +21,7 @@ pub(crate) fn broken(worker: &Worker) -> Vec<String> {
     }
     for client in worker.clients.borrow().values() {
         let checks = [
-            queue_has_it(worker, client),
+            waits_where_it_says(worker, client),
             has_its_command(client),
             has_its_backend(client),
             gets_one_reply(worker, client),
@@ -57,16 +57,17 @@ fn slot_is_used(backend: &Backend) -> Option<String> {
     (backend.has_slot() && !is_used).then(|| "it has a slot, and runs nothing".to_owned())
 }
 
-/// A client whose command waits is in one queue, and no other client is.
-fn queue_has_it(worker: &Worker, client: &Rc<Client>) -> Option<String> {
+/// A client whose command waits is where its state says, and no other client is.
+fn waits_where_it_says(worker: &Worker, client: &Rc<Client>) -> Option<String> {
     let waits = client.waiting.take();
     let is_waiting = waits.is_some();
     client.waiting.set(waits);
     let stranded = worker.stranded.borrow();
-    let is_stranded = stranded.iter().any(|it| Rc::ptr_eq(&it.client, client));
+    let is_stranded = || stranded.iter().any(|it| Rc::ptr_eq(&it.client, client));
     match client.state() {
-        ClientState::Queued if !is_waiting && !is_stranded => {
-            Some("it waits, and is in no queue".to_owned())
+        ClientState::Queued if !is_waiting => Some("it is in no queue".to_owned()),
+        ClientState::Stranded if is_waiting || !is_stranded() => {
+            Some("it is not among those that wait for a server".to_owned())
         }
         ClientState::Reading | ClientState::Writing if is_waiting => {
             Some("it is in a queue, and has no command".to_owned())
@@ -79,7 +80,9 @@ fn queue_has_it(worker: &Worker, client: &Rc<Client>) -> Option<String> {
 fn has_its_command(client: &Client) -> Option<String> {
     let has = client.current.borrow().is_some();
     match client.state() {
-        ClientState::Queued if !has => Some("its command is not there".to_owned()),
+        ClientState::Queued | ClientState::Stranded if !has => {
+            Some("its command is not there".to_owned())
+        }
         ClientState::Reading if has => Some("a command is left of it".to_owned()),
         _ => None,
     }
@@ -116,7 +119,7 @@ fn gets_one_reply(worker: &Worker, client: &Rc<Client>) -> Option<String> {
 /// A client that may hold locks does not wait for those that may wait for it.
 fn never_waits_with_locks(client: &Client) -> Option<String> {
     let has_locks = client.backend().is_some() && client.session.borrow().in_transaction();
-    let waits = client.state() == ClientState::Queued;
+    let waits = matches!(client.state(), ClientState::Queued | ClientState::Stranded);
     (waits && has_locks).then(|| "it waits in the queue with a transaction open".to_owned())
 }
 

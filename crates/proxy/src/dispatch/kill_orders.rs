@@ -177,7 +177,7 @@ fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &KillOrder) -> Outcome 
 /// Kills what a pooled client has waiting or running.
 pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
     match victim.state() {
-        ClientState::Queued => {
+        ClientState::Queued | ClientState::Stranded => {
             if let Some(waiting) = victim.waiting.take() {
                 worker.at(victim.server.get()).gate.borrow_mut().leave(waiting);
             }

@@ -261,7 +261,7 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend) {
     client.session.borrow_mut().lose_backend();
     client.rekey();
     let waits = match client.state() {
-        ClientState::Queued => true,
+        ClientState::Queued | ClientState::Stranded => true,
         ClientState::Preparing => client.awaits().is_some_and(Awaits::reads_again),
         ClientState::Reading
         | ClientState::AwaitingMemory

@@ -307,7 +307,7 @@ impl Oldest {
     fn of(client: &Client, now: Instant) -> Self {
         let age = Some(now.saturating_duration_since(client.times.changed.get()));
         match client.state() {
-            ClientState::Queued | ClientState::AwaitingMemory => {
+            ClientState::Queued | ClientState::Stranded | ClientState::AwaitingMemory => {
                 Self { waiting: age, running: None }
             }
             ClientState::Preparing | ClientState::Running | ClientState::Sharing => {
@@ -425,7 +425,7 @@ fn wait(worker: &Worker, client: &Client, state: ClientState) -> Option<&'static
     Some(match state {
         ClientState::Reading | ClientState::Departing | ClientState::Leaving => return None,
         ClientState::AwaitingMemory => "memory for its long command",
-        ClientState::Queued if client.waiting.get().is_none() => "a server that can take it",
+        ClientState::Stranded => "a server that can take it",
         ClientState::Queued if is_held_back(worker, client) => LIKE_OTHERS,
         ClientState::Queued if client.backend().is_some() => "a slot",
         ClientState::Queued => "a slot or a backend",

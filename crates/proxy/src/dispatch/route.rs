@@ -293,7 +293,7 @@ pub(crate) fn strand(
 
 /// The same for a command that is on hold already.
 fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
-    client.change_state(ClientState::Queued);
+    client.change_state(ClientState::Stranded);
     let now = crate::worker::clock::now();
     let (since, cluster) = match &mut *client.current.borrow_mut() {
         Some(command) => {

@@ -13,6 +13,8 @@ pub(crate) enum ClientState {
     AwaitingMemory,
     /// Its command waits in the queue for a slot or a backend.
     Queued,
+    /// Its command waits until a server can take it; see [`crate::dispatch::stranded`].
+    Stranded,
     /// Its backend is being told what its command needs.
     Preparing,
     /// The server works, or answers.
@@ -48,10 +50,11 @@ pub(crate) enum BackendState {
 
 impl ClientState {
     /// In the order of their numbers, with the names that the console and the metrics use.
-    pub(crate) const ALL: [(Self, &'static str); 9] = [
+    pub(crate) const ALL: [(Self, &'static str); 10] = [
         (Self::Reading, "reading"),
         (Self::AwaitingMemory, "awaiting_memory"),
         (Self::Queued, "queued"),
+        (Self::Stranded, "stranded"),
         (Self::Preparing, "preparing"),
         (Self::Running, "running"),
         (Self::Sharing, "sharing"),
@@ -77,7 +80,7 @@ impl ClientState {
             Self::Preparing | Self::Running => {
                 !matches!(next, Self::AwaitingMemory | Self::Departing)
             }
-            Self::Queued => !matches!(next, Self::AwaitingMemory),
+            Self::Queued | Self::Stranded => !matches!(next, Self::AwaitingMemory),
             Self::Sharing => !matches!(next, Self::AwaitingMemory | Self::Departing),
         }
     }

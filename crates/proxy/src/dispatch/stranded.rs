@@ -96,6 +96,5 @@ pub(crate) fn refuse(
             )
         }
     };
-    client.waiting.set(None);
     answer::refuse(worker, client, command, &Fault::new(Kind::WaitedTooLong, message));
 }
