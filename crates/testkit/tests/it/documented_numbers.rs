@@ -25,6 +25,15 @@ const fn entry(document: &'static str, phrase: &'static str, source: Source) -> 
 
 const CLAIMS: Source = Code("crates/engine/src/budget.rs", "const LONGEST: usize = ");
 const PACKET: Source = Code("crates/wire/src/reply.rs", "const CONTROL_MAX: usize = ");
+const READ: Source = Code("crates/proxy/src/worker/buffers.rs", "const BUFFER: usize = ");
+const PIECE: Source = Code("crates/proxy/src/worker/buffers.rs", "const PIECE: usize = ");
+const SHARED: Source =
+    Code("crates/proxy/src/dispatch/sharing/run.rs", "const REPLY_MAX: usize = ");
+const SHARED_OF_ALL: Source =
+    Code("crates/proxy/src/dispatch/sharing/run.rs", "const HELD_MAX: usize = ");
+const KEPT: Source = Code("crates/proxy/src/dispatch/cached.rs", "const SMALL_MAX: usize = ");
+const KEPT_AT_MOST: Source =
+    Code("crates/proxy/src/dispatch/cached.rs", "const LARGE_MAX: usize = ");
 
 const ENTRIES: &[Entry] = &[
     entry("README.md", "listens on [127.0.0.1:6033]", Default("listen")),
@@ -42,7 +51,18 @@ const ENTRIES: &[Entry] = &[
     ),
     entry("CHANGELOG.md", "sends less than a MiB within [30 s]", Default("limits.upload")),
     entry("docs/glossary.md", "Up to [32 MiB] it is read completely", CLAIMS),
-    entry("ARCHITECTURE.md", "a whole, up to [1 MiB]", PACKET),
+    entry("ARCHITECTURE.md", "as a whole, up to [1 MiB]", PACKET),
+    entry("ARCHITECTURE.md", "one read from the server ([128 KiB])", READ),
+    entry("ARCHITECTURE.md", "as the command before is kept, up to [64 KiB]", PIECE),
+    entry("ARCHITECTURE.md", "[16 MiB], and 64 MiB of all of a worker", SHARED),
+    entry("ARCHITECTURE.md", "16 MiB, and [64 MiB] of all of a worker", SHARED_OF_ALL),
+    entry("ARCHITECTURE.md", "[256 KiB], or 8 MiB with `large`", KEPT),
+    entry("ARCHITECTURE.md", "256 KiB, or [8 MiB] with `large`", KEPT_AT_MOST),
+    entry(
+        "ARCHITECTURE.md",
+        "or if [32] kills are under way",
+        Code("crates/proxy/src/dispatch/kill.rs", "const KILLERS_MAX: u64 = "),
+    ),
     entry(
         "SECURITY.md",
         "a login: at most [64 KiB] a packet",

@@ -310,6 +310,29 @@ fn defines(source: &str, function: &str) -> bool {
 }
 
 #[test]
+fn checks_of_the_invariants_are_those_that_are_named() {
+    let document = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let source = root().join("crates/proxy/src/dispatch/invariants.rs");
+    let source = std::fs::read_to_string(source).unwrap();
+    let made = checks_made(&source);
+    assert!(made.len() >= 8, "{made:?}");
+    assert_eq!(checks_named(&document), made, "`*Checked by*` in ARCHITECTURE.md");
+}
+
+/// The functions that look whether an invariant holds: all private ones.
+fn checks_made(source: &str) -> BTreeSet<&str> {
+    source.lines().filter_map(|line| line.strip_prefix("fn ")?.split('(').next()).collect()
+}
+
+/// What a document says in back-ticks behind `*Checked by*`, up to the end of the sentence.
+fn checks_named(document: &str) -> BTreeSet<&str> {
+    let begins = document.split("*Checked by*").skip(1);
+    let sentences =
+        begins.filter_map(|rest| rest.trim_start().strip_prefix('`')?.split('.').next());
+    sentences.flat_map(|sentence| sentence.split('`').step_by(2)).collect()
+}
+
+#[test]
 fn dependencies_have_reasons() {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let bare = without_reason(&manifest);
@@ -392,6 +415,11 @@ fn the_rules_can_fail() {
     let table =
         "[workspace.dependencies]\n# Why.\na = \"1\"\nb = \"1\"\n\nc = \"1\"\n[x]\nd = \"1\"\n";
     assert_eq!(without_reason(table), ["c"]);
+
+    let source = "/// One.\nfn one(a: u8) {\n    fn inner() {}\n}\npub fn all() {}\nfn two() {}\n";
+    assert_eq!(checks_made(source), BTreeSet::from(["one", "two"]));
+    let document = "*Checked by* names `x`. *Checked by*\n `one`,\n `two` (all). `y` stands here.";
+    assert_eq!(checks_named(document), BTreeSet::from(["one", "two"]));
 
     let entries: Vec<_> = road("see `crates/a.rs:go` and `x`").collect();
     assert_eq!(entries, [("crates/a.rs", "go")]);
