@@ -31,6 +31,7 @@ const SHARED: Source =
     Code("crates/proxy/src/dispatch/sharing/run.rs", "const REPLY_MAX: usize = ");
 const SHARED_OF_ALL: Source =
     Code("crates/proxy/src/dispatch/sharing/run.rs", "const HELD_MAX: usize = ");
+const TEXTS: Source = Code("crates/engine/src/budget.rs", "const TEXTS_MOST: usize = ");
 const KEPT: Source = Code("crates/proxy/src/dispatch/cached.rs", "const SMALL_MAX: usize = ");
 const KEPT_AT_MOST: Source =
     Code("crates/proxy/src/dispatch/cached.rs", "const LARGE_MAX: usize = ");
@@ -108,6 +109,31 @@ const ENTRIES: &[Entry] = &[
     ),
     entry("SECURITY.md", "a part of a command of up to [32 MiB] holds neither", CLAIMS),
     entry("SECURITY.md", "end a reply as a whole, up to [1 MiB]", PACKET),
+    entry("SECURITY.md", "at most [64 MiB] in a worker", TEXTS),
+    entry(
+        "SECURITY.md",
+        "at most [1 MiB] of an event is held",
+        Code("crates/wire/src/binlog/intake.rs", "pub const KEPT_MAX: usize = "),
+    ),
+    entry("SECURITY.md", "has not arrived completely, [64 KiB], or all", PIECE),
+    entry("SECURITY.md", "what one read brings ([128 KiB])", READ),
+    entry(
+        "SECURITY.md",
+        "user variables ([16 KiB])",
+        Code("crates/engine/src/user_variables.rs", "const BYTES_MAX: usize = "),
+    ),
+    entry(
+        "SECURITY.md",
+        "diagnostics ([64 KiB])",
+        Code("crates/engine/src/kept.rs", "pub const BYTES_MAX: usize = "),
+    ),
+    entry("SECURITY.md", "has taken them ([64 MiB] of a worker)", SHARED_OF_ALL),
+    entry("SECURITY.md", "`console.digests` ([500])", Default("console.digests")),
+    entry(
+        "SECURITY.md",
+        "up to [50 000] that a firewall knows",
+        Code("crates/engine/src/statement/firewall.rs", "pub const FORMS_MAX: usize = "),
+    ),
     entry(
         "SECURITY.md",
         "within `server.rights_bound`, [60 s] by default",

@@ -131,6 +131,22 @@ fn options_that_the_manual_names_are_in_the_reference() {
     check("option", names, 60, |name| reference.contains(&format!("### `{name}`\n")));
 }
 
+#[test]
+fn files_that_are_written_are_those_that_security_names() {
+    let text = |path: &str| fs::read_to_string(root().join(path)).expect("a text");
+    let (reference, security) = (text("docs/reference/configuration.md"), text("SECURITY.md"));
+    let options = reference.lines().filter_map(|it| it.strip_prefix("### `")?.strip_suffix('`'));
+    let is_written = |name: &&str| {
+        name.ends_with(".state_file") || name.starts_with("logs.") && name.ends_with("file")
+    };
+    let written: Vec<_> = options.filter(is_written).collect();
+    assert!(written.len() >= 5, "only {written:?}");
+    for name in written {
+        let is_named = security.contains(&format!("`{name}`"));
+        assert!(is_named, "SECURITY.md does not say what is in {name}");
+    }
+}
+
 /// Configurations that a page shows: blocks of code that begin with a table of options.
 fn examples(page: &str) -> Vec<String> {
     let (mut found, mut block, mut fence) = (Vec::new(), Vec::new(), None);

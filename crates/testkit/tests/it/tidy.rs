@@ -207,6 +207,45 @@ fn faults_of_document(text: &str) -> Vec<String> {
     found
 }
 
+#[test]
+fn links_of_documents_lead_somewhere() {
+    let mut lost = Vec::new();
+    for path in listed(&[".md"]) {
+        let text = std::fs::read_to_string(root().join(&path)).unwrap();
+        let bad = links(&text).filter(|link| !leads_somewhere(&path, &text, link));
+        lost.extend(bad.map(|link| format!("{path}: {link}")));
+    }
+    assert!(lost.is_empty(), "{}", lost.join("\n"));
+}
+
+/// Where links of a document lead within the project.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|it| !it.is_empty() && !it.contains("://") && !it.contains(char::is_whitespace))
+}
+
+/// Whether a link of this document leads to a file that is there, and to a heading that is in it.
+fn leads_somewhere(document: &str, own: &str, link: &str) -> bool {
+    let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+    let path = root().join(document).with_file_name("").join(file);
+    let has = |text: &str| heading.is_empty() || headings(text).any(|it| it == heading);
+    match file {
+        "" => has(own),
+        _ if file.ends_with(".md") => std::fs::read_to_string(path).is_ok_and(|text| has(&text)),
+        _ => path.exists(),
+    }
+}
+
+/// What links call the headings of a document.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    let lines = text.lines().filter(|line| line.starts_with('#'));
+    lines.map(|line| {
+        let words = line.trim_start_matches('#').trim().to_lowercase();
+        let is_kept = |it: &char| it.is_alphanumeric() || matches!(it, '-' | '_' | ' ');
+        words.chars().filter(is_kept).collect::<String>().replace(' ', "-")
+    })
+}
+
 /// Messages, logs, help texts and the docs of options: all strings of the crates that ship, outside of tests.
 #[test]
 fn strings_name_their_subjects() {
@@ -411,6 +450,10 @@ fn the_rules_can_fail() {
     let source = "a\n#[cfg(test)]\nmod tests;\nb\n#[cfg(test)]\nmod tests {\n    c\n}\nd\n";
     let kept = without_tests(source);
     assert!(["a", "b", "d"].iter().all(|it| has_word(&kept, it)) && !has_word(&kept, "c"));
+
+    let document = "# A `b` c\n[x](#a-b-c) [y](#gone) [z](https://a.b) [v](gone.md#a)";
+    let lost = |link: &&str| !leads_somewhere("README.md", document, link);
+    assert_eq!(links(document).filter(lost).collect::<Vec<_>>(), ["#gone", "gone.md#a"]);
 
     let table =
         "[workspace.dependencies]\n# Why.\na = \"1\"\nb = \"1\"\n\nc = \"1\"\n[x]\nd = \"1\"\n";
