@@ -198,10 +198,11 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                 place: |user| &mut user.connections_max,
             },
             example: None,
-            doc: "Backend connections that this user's clients may hold at once, for each server. \
-                  \"share\": seven eighths of `server.connections_max`, or all of them where that \
-                  is less than 16. So clients of one user that keep their connections, in \
-                  transactions or otherwise, leave some to the clients of other users.",
+            doc: "Backend connections that this user's clients may hold at once, to all servers \
+                  together. \"share\": seven eighths of what `connections_max` allows to each \
+                  server, added up; no bound where a server has fewer than 16. So clients of one \
+                  user that keep their connections, in transactions or otherwise, leave some to \
+                  the clients of other users.",
             elsewhere: &[("PgBouncer", "max_user_connections")],
             since: FIRST,
             applies: Now,
