@@ -1,8 +1,7 @@
 # make demo   shows what rules do, in half a minute; then compares a private MariaDB with and without Flifo on this
 #             machine, in two topologies, which takes 8 minutes.
 #             Options: make demo DEMO='--with haproxy --clients 8,512'; see flifo demo --help.
-# make check  what needs no server: format, lints, unit tests, the rules of sources, a minute of simulated worlds. Takes three
-#             minutes when all is built.
+# make check  what needs no server: format, lints, unit tests, the rules of sources, a minute of simulated worlds.
 # make test   checks format, lints and dependencies, and runs all tests.
 # make package   builds the Debian package in target/package; needs no root. The maintainer is DEBFULLNAME <DEBEMAIL>.
 #             Options: make package REVISION=2.

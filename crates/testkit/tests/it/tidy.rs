@@ -208,6 +208,65 @@ fn faults_of_document(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn commands_for_maintainers_are_those_of_the_documents() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let tasks = commands(&read("xtask/src/main.rs"), "Task");
+    let parts = commands(&read("xtask/src/servers.rs"), "Part");
+    assert!(tasks.len() > 20 && parts.len() > 5, "{tasks:?} {parts:?}");
+    let contributing = read("CONTRIBUTING.md");
+    for task in &tasks {
+        let is_told = contributing.contains(&format!("`cargo xtask {task}"));
+        assert!(is_told, "CONTRIBUTING.md does not tell of {task}");
+    }
+    // Figures of a day are those of the commands of that day.
+    let documents = listed(&[".md"]).into_iter().filter(|it| !it.starts_with("docs/measurements/"));
+    for path in documents {
+        let unknown = unknown_commands(&read(&path), &tasks, &parts);
+        assert!(unknown.is_empty(), "{path}: there is no {unknown:?}");
+    }
+}
+
+/// What the variants of an enum are called as commands.
+fn commands(source: &str, name: &str) -> BTreeSet<String> {
+    let body = source.split_once(&format!("enum {name} {{\n")).map_or("", |(_, rest)| rest);
+    let lines = body.split("\n}").next().unwrap_or_default().lines();
+    let variants = lines.filter_map(|line| {
+        let line = line.strip_prefix("    ")?;
+        line.split(|it: char| !it.is_alphanumeric()).next()
+    });
+    variants.filter(|it| it.starts_with(|it: char| it.is_uppercase())).map(kebab).collect()
+}
+
+fn kebab(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push('-');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
+}
+
+/// Commands behind `cargo xtask`, and behind its `servers`, that are none of these.
+fn unknown_commands(text: &str, tasks: &BTreeSet<String>, parts: &BTreeSet<String>) -> Vec<String> {
+    let of = |word: &str| word.trim_end_matches(|it: char| !it.is_ascii_lowercase()).to_owned();
+    let words: Vec<_> = text.split_whitespace().chain([""]).collect();
+    let mut unknown = Vec::new();
+    for three in words.windows(3).filter(|three| three[0] == "xtask") {
+        let (task, part) = (of(three[1]), of(three[2]));
+        let has_part = three[1] == "servers" && three[2].starts_with(|it: char| it.is_lowercase());
+        if has_part && !parts.contains(&part) {
+            unknown.push(part);
+        }
+        if !tasks.contains(&task) {
+            unknown.push(task);
+        }
+    }
+    unknown
+}
+
+#[test]
 fn links_of_documents_lead_somewhere() {
     let mut lost = Vec::new();
     for path in listed(&[".md"]) {
@@ -450,6 +509,14 @@ fn the_rules_can_fail() {
     let source = "a\n#[cfg(test)]\nmod tests;\nb\n#[cfg(test)]\nmod tests {\n    c\n}\nd\n";
     let kept = without_tests(source);
     assert!(["a", "b", "d"].iter().all(|it| has_word(&kept, it)) && !has_word(&kept, "c"));
+
+    let source =
+        "enum Task {\n    /// It.\n    Ci,\n    SetUp {\n        At,\n    },\n}\nfn A() {}\n";
+    let tasks = commands(source, "Task");
+    assert_eq!(tasks, BTreeSet::from(["ci".to_owned(), "set-up".to_owned()]));
+    let text =
+        "`cargo xtask set-up`, cargo xtask servers stale, `cargo xtask` runs; cargo\nxtask cy.";
+    assert_eq!(unknown_commands(text, &tasks, &tasks), ["stale", "servers", "cy"]);
 
     let document = "# A `b` c\n[x](#a-b-c) [y](#gone) [z](https://a.b) [v](gone.md#a)";
     let lost = |link: &&str| !leads_somewhere("README.md", document, link);
