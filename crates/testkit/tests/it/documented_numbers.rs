@@ -78,6 +78,11 @@ const ENTRIES: &[Entry] = &[
         Code("xtask/src/hostile/attacks.rs", "const ATTACKS: [Attack; "),
     ),
     entry(
+        "docs/release-notes/0.1.md",
+        "[32] attacks are tried",
+        Code("xtask/src/hostile/attacks.rs", "const ATTACKS: [Attack; "),
+    ),
+    entry(
         "SECURITY.md",
         "[Ten] lines a second of each kind",
         Code("crates/engine/src/repeats.rs", "pub const BURST: u32 = "),
@@ -259,6 +264,26 @@ fn documented_numbers_are_those_of_the_code() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The README's table is one that was measured, and the page of that day has it.
+#[test]
+fn the_table_of_the_demo_was_measured() {
+    let (readme, measured) = (read("README.md"), read("docs/measurements/2026-11-28.md"));
+    let shown = ratios(&readme, "## Try it\n");
+    assert_eq!(shown.len(), 6, "{shown:?}");
+    assert_eq!(shown, ratios(&measured, "## `make demo`\n"));
+}
+
+/// The rows of the tables of a section: of each, the numbers with a point that stand in it.
+fn ratios<'a>(page: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
+    let section = page.split_once(heading).map_or("", |(_, rest)| rest);
+    let rows = section.split("\n## ").next().unwrap_or_default().lines();
+    let numbers = rows.filter(|row| row.starts_with('|')).map(|row| {
+        let words = row.split(|it: char| !it.is_ascii_digit() && it != '.');
+        words.filter(|it| it.contains('.')).collect::<Vec<_>>()
+    });
+    numbers.filter(|row| !row.is_empty()).collect()
+}
+
 fn read(path: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     std::fs::read_to_string(root.join(path)).unwrap_or_default()
@@ -373,6 +398,9 @@ fn documented_numbers_can_be_wrong() {
     assert!(!check(option("for [ten seconds]"), "for ten seconds", source));
     assert!(check(option("for [8 h]"), "for 8 h", source));
     assert!(check(option("at [10.0.0.1]"), "at 10.0.0.1", source));
+
+    let page = "## A\n| x | 8 | 1.07 (0.96–1.2, *y*) |\n|---|\n9.9\n\n## B\n| 3.1 |\n";
+    assert_eq!(ratios(page, "## A\n"), [["1.07", "0.96", "1.2"]]);
 
     let all = [
         ("16 382", "16_382"),
