@@ -93,6 +93,7 @@ fn a_read_is_over_though_the_question_behind_it_has_no_answer() {
         assert_eq!(client.query(text).expect("rows"), [["x"]]);
         assert_eq!(client.query("SELECT again").expect("it goes on"), [["again"]]);
     }
+    scene.server.answer(honest);
     scene.end();
 }
 
