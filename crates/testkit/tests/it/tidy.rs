@@ -430,6 +430,25 @@ fn checks_named(document: &str) -> BTreeSet<&str> {
     sentences.flat_map(|sentence| sentence.split('`').step_by(2)).collect()
 }
 
+/// What stands in for the network, the clock and chance is in no program that users run.
+#[test]
+fn no_program_that_ships_is_built_for_simulation() {
+    let read = |folder: &Path| std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let crates = std::fs::read_dir(root().join("crates")).unwrap().map(|it| it.unwrap().path());
+    let folders: Vec<_> = crates.chain([root().join("xtask")]).collect();
+    assert!(folders.len() > 10);
+    let mut users = Vec::new();
+    for folder in folders {
+        let (name, manifest) = (folder.file_name().unwrap().to_owned(), read(&folder));
+        let asks = |line: &str| line.contains("features = [") && line.contains("\"simulation\"");
+        assert!(name == "sim" || !manifest.lines().any(asks), "{name:?}");
+        if manifest.lines().any(|line| line.starts_with("sim.") || line.starts_with("sim = ")) {
+            users.push(name);
+        }
+    }
+    assert_eq!(users, ["xtask"]);
+}
+
 #[test]
 fn dependencies_have_reasons() {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
