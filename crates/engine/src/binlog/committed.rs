@@ -89,23 +89,30 @@ impl Committed {
         if let LogPlace::File(place) = said {
             let said = (place.number(), place.at());
             let passed = self.behind.partition_point(|end| *end <= said);
+            let ends_here = self.behind.binary_search(&said).is_ok();
+            let mut is_place = true;
             if let Some(change) = self.change {
                 let counted = commits.zip(self.commits).filter(|_| self.uncounted.is_none());
                 let is_exact = counted
                     .is_some_and(|(now, before)| before.checked_add(passed as u64) == Some(now));
                 let may_be_old = said.1 > change.after && said.1 <= change.upto;
-                let is_behind = self.behind.binary_search(&said).is_ok() && !may_be_old;
+                let is_behind = ends_here && !may_be_old;
                 if said.0 >= change.file && !is_behind && !is_exact {
                     return Ok(false);
                 }
                 if said.0 == newest {
                     self.change = None;
                 }
+                // The old file's last place is true of what has been committed, and may be behind what comes.
+                is_place = ends_here || said.0 < change.file;
             }
             if commits.is_some() {
                 self.commits = commits;
                 self.behind.drain(..passed);
                 self.uncounted = self.uncounted.filter(|upto| *upto > said);
+            }
+            if !is_place {
+                return Ok(true);
             }
         }
         if !said.covers(&self.place)? {

@@ -144,6 +144,22 @@ fn a_place_that_may_be_of_the_file_before_is_believed_by_the_count_alone() {
     assert_eq!(it.answered(at(3), in_file(2, 900), Some(9)), Err(Gap::Backwards));
 }
 
+/// The old file's last transaction ended where the first one of the new file is in its middle.
+#[test]
+fn what_is_true_of_the_file_before_is_no_place_in_the_new_one() {
+    let begin = Instant::now();
+    let mut it = Follower::new(place(400), Some(7), begin);
+    take(&mut it, 2, 900);
+    let rotate = Event::Rotate { file: b"bin.000002", position: 4 };
+    it.take(&header(0), rotate, &Plain).unwrap();
+    let gtid = Some(Gtid::MariaDb { domain: 0, server: 1, sequence: 1 });
+    it.take(&header(950), Event::Begin { gtid, is_alone: false }, &Plain).unwrap();
+    it.answered(begin, in_file(2, 900), Some(8)).unwrap();
+    assert_eq!(it.settle(), Ok(Some(Settled { ends: vec![table(2)], covered: begin })));
+    it.answered(begin, in_file(2, 300), Some(8)).unwrap();
+    assert_eq!(it.settle(), Ok(Some(Settled { ends: vec![], covered: begin })));
+}
+
 #[test]
 fn a_log_that_goes_back_is_a_gap() {
     let begin = Instant::now();
