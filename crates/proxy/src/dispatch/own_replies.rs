@@ -194,7 +194,7 @@ pub(crate) fn finish_reset(
 }
 
 /// A question has been answered.
-pub(crate) fn finish_parting(
+pub(crate) fn finish_capture(
     worker: &Rc<Worker>,
     backend: &Rc<Backend>,
     flight: &InFlight,

@@ -70,7 +70,7 @@ pub(crate) fn finish(
         if flight.purpose.is_setup() && !flight.slot {
             own_replies::finish_setup(worker, backend, flight);
         } else if let Purpose::Capture(question) = flight.purpose {
-            own_replies::finish_parting(worker, backend, flight, question);
+            own_replies::finish_capture(worker, backend, flight, question);
         } else if let Purpose::Reset(step) = flight.purpose {
             own_replies::finish_reset(worker, backend, step, flight);
         } else if !flight.purpose.is_probe() || flight.slot {
