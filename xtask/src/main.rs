@@ -1,12 +1,11 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! beyond | bulk | cost | allocations | gate-cost | rule-cost | iteration-cost | differ | logins | logs | linear | hostile | impostors |
+//! beyond | bulk | cost | statement-cost | gate-cost | rule-cost | iteration-cost | differ | logins | logs | linear | hostile | impostors |
 //! reloads | rights | rules | servers | set-up | sim | share-cost | cache-cost | package | upgrades |
 //! texts`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
 
-mod allocations;
 mod beyond;
 mod bulk;
 mod cache_cost;
@@ -34,6 +33,7 @@ mod servers;
 mod set_up;
 mod share_cost;
 mod sim;
+mod statement_cost;
 mod texts;
 mod upgrades;
 mod variant;
@@ -94,10 +94,10 @@ enum Task {
         #[command(flatten)]
         program: Program,
     },
-    /// Counts with valgrind how often a statement makes Flifo ask for memory.
-    Allocations {
+    /// Counts a statement's instructions with valgrind, and how often it makes Flifo ask for memory.
+    StatementCost {
         #[command(flatten)]
-        extent: allocations::Extent,
+        extent: statement_cost::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -316,9 +316,9 @@ fn run(task: Task) -> Result<()> {
             let flifo = program.find(&[Way::Pooled])?;
             cost::run(&extent, flifo, &Interrupt::listen()?)
         }
-        Task::Allocations { extent, program } => {
+        Task::StatementCost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
-            allocations::run(&extent, &flifo, &Interrupt::listen()?)
+            statement_cost::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::GateCost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
