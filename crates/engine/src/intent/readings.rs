@@ -191,15 +191,42 @@ fn plain(token: Token<'_>, written: &[u8], next: Option<&u8>) -> Option<Literal>
 /// Tells apart what stands before the first literal.
 fn head(text: &[u8]) -> u64 {
     let text = &text[..text.len().min(HEAD_MAX)];
-    let mut before = b' ';
-    let is_literal = |byte: &u8| {
-        let before = std::mem::replace(&mut before, *byte);
-        *byte == b'\'' || byte.is_ascii_digit() && matches!(before, b' ' | b'=' | b'(' | b',')
-    };
-    let end = text.iter().position(is_literal).unwrap_or(text.len());
-    let hash = mix_all(1, &text[..end]);
+    let hash = mix_all(1, &text[..first_literal(text)]);
     // The best bits of a product are its upper ones.
     hash ^ hash >> 32
+}
+
+/// Where the first quote stands, or the first digit that begins a number; or else the text's length.
+fn first_literal(text: &[u8]) -> usize {
+    let is_literal = |at: usize| match text[at] {
+        b'\'' => true,
+        _ => at == 0 || matches!(text[at - 1], b' ' | b'=' | b'(' | b','),
+    };
+    let (words, _) = text.as_chunks::<8>();
+    for (number, word) in words.iter().enumerate() {
+        let mut found = quotes_and_digits(u64::from_le_bytes(*word));
+        while found != 0 {
+            let at = number * 8 + (found.trailing_zeros() / 8) as usize;
+            if is_literal(at) {
+                return at;
+            }
+            found &= found - 1;
+        }
+    }
+    let is_one = |at: &usize| matches!(text[*at], b'\'' | b'0'..=b'9') && is_literal(*at);
+    (words.len() * 8..text.len()).find(is_one).unwrap_or(text.len())
+}
+
+/// The highest bit of each byte that is a quote or a digit. Seven bits of a byte are added to, so that no sum reaches
+/// the next byte.
+const fn quotes_and_digits(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = ONES * 0x80;
+    let low = word & !HIGH;
+    let is_no_quote = (low ^ (ONES * b'\'' as u64)) + (HIGH - ONES);
+    let from_zero = low + ONES * (0x80 - b'0' as u64);
+    let behind_nine = low + ONES * (0x80 - b'9' as u64 - 1);
+    (!is_no_quote | (from_zero & !behind_nine)) & !word & HIGH
 }
 
 #[cfg(test)]
@@ -225,6 +252,24 @@ mod tests {
         let text = text.as_bytes();
         let set = &readings.sets[head(text) as usize % SETS];
         set.readings.iter().flatten().any(|it| it.dialect == dialect && it.fits(text))
+    }
+
+    #[test]
+    fn the_first_literal_is_found_at_each_place() {
+        for before in 0..20 {
+            let rest = "x1\u{e9}9".chars().cycle().take(before).collect::<String>();
+            for (text, literal) in [("=1", 1), ("'", 0), (" 9'", 1), ("/ :;x\u{b0}1", 9)] {
+                let text = format!("a{rest}{text}");
+                let wanted = (1 + rest.len() + literal).min(text.len());
+                assert_eq!(first_literal(text.as_bytes()), wanted, "{text}");
+            }
+        }
+        for byte in 0..=u8::MAX {
+            let is_one = byte == b'\'' || byte.is_ascii_digit();
+            let found = if is_one { 0x8080_8080_8080_8080 } else { 0 };
+            assert_eq!(quotes_and_digits(u64::from_le_bytes([byte; 8])), found, "{byte}");
+        }
+        assert_eq!(first_literal(b"1"), 0);
     }
 
     #[test]

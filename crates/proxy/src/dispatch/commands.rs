@@ -401,10 +401,11 @@ fn text(
         if earlier::is_due(worker, client, intent, &command) {
             return answer::hold(worker, client, command, query.packet(), Awaits::Backend);
         }
-        command.begun = worker.tally.ask(intent.digest, query.text());
-        command.noted = notes::begin(worker, &command, query.text());
-        command.changes(rights::change(worker, client, intent, query.text()));
-        let assigns = assigns(client, intent, query.text());
+        let text = query.text();
+        command.begun = worker.tally.ask(intent.digest, text);
+        command.noted = notes::begin(worker, &command, text);
+        command.changes(rights::change(worker, client, intent, text));
+        let assigns = assigns(client, intent, text);
         if !assigns.is_empty() {
             command.rare().assigns = assigns;
             // What else the server reports of it is that something has changed.
@@ -460,10 +461,11 @@ fn enter_text(
             answer::clear(worker, client);
             return answer::ok(client, command);
         }
-        command.facts.learn(intent, query.text(), Format::Text);
+        let text = query.text();
+        command.facts.learn(intent, text, Format::Text);
         command.facts.leaves = leaves;
         if command.facts.read.is_some() {
-            freshness::see_named(worker, client, &mut command, query.text());
+            freshness::see_named(worker, client, &mut command, text);
         }
     }
     let facts = &mut command.facts;

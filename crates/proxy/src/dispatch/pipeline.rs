@@ -41,6 +41,9 @@ pub(crate) fn promote(worker: &Worker, backend: &Rc<Backend>) -> bool {
 /// replies are dropped.
 pub(crate) fn cancel_pipelined(worker: &Rc<Worker>, backend: &Backend, why: Why) {
     let mut flights = backend.in_flight.borrow_mut();
+    if flights.is_empty() {
+        return;
+    }
     let behind = flights.iter_mut().filter(|flight| !flight.slot);
     let clients: Vec<_> = behind.filter_map(|flight| flight.give_up()).collect();
     drop(flights);
