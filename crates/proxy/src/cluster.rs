@@ -165,6 +165,33 @@ impl Cluster {
         &self.all[self.first.load(Relaxed)]
     }
 
+    /// The server in whose words pooled clients are greeted: one of the first cluster that has been met, if there is one.
+    pub(crate) fn greeter(&self) -> ServerId {
+        self.greeter_in(self.first_cluster().id)
+    }
+
+    /// The same of another cluster.
+    pub(crate) fn greeter_in(&self, cluster: ClusterId) -> ServerId {
+        let Some(members) = self.routes(cluster) else { return self.first().id };
+        let is_known = |id: &ServerId| self.server(*id).facts.greeting().is_some();
+        let mut ids = members.servers().map(|server| server.id);
+        let met = members.writer().filter(is_known).or_else(|| ids.find(is_known));
+        met.unwrap_or_else(|| self.first_of(members))
+    }
+
+    /// The server that is asked about a user: of the cluster of its clients.
+    pub(crate) fn asked_of(&self, plan: &Plan, user: &UserName) -> ServerId {
+        match self.are_several() {
+            true => self.greeter_in(self.serving(plan, user)),
+            false => self.greeter(),
+        }
+    }
+
+    /// The server of a cluster that is named first.
+    pub(crate) fn first_of(&self, members: &Members) -> ServerId {
+        members.servers().next().map_or_else(|| self.first().id, |server| server.id)
+    }
+
     /// A server's cluster.
     pub(crate) fn of(&self, server: ServerId) -> &Members {
         &self.all[self.seats.get(server).cluster.0]

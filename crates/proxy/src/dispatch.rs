@@ -27,6 +27,7 @@ pub(crate) mod description;
 pub(crate) mod diagnostics;
 pub(crate) mod dismissed;
 pub(crate) mod earlier;
+pub(crate) mod ending;
 pub(crate) mod entry;
 pub(crate) mod executions;
 pub(crate) mod finish;

@@ -1,5 +1,6 @@
 //! Through the gate and out of it: which statement starts now, which waits, which follows.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use engine::gate::{Ask, Full, Slot, Start, Waiting};
@@ -24,7 +25,6 @@ use crate::dispatch::sharing;
 use crate::dispatch::sharing::crowds;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
-use crate::dispatch::waits::Waits;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::keys::KeyId;
 use crate::worker::counters::Why;
@@ -242,6 +242,17 @@ fn pass_on(worker: &Rc<Worker>, local: &Local, slot: Slot) {
         begin(worker, local, start);
     }
     start_ready(worker, local);
+}
+
+/// Which statements wait in a server, as it says itself.
+#[derive(Debug)]
+pub(crate) enum Waits {
+    /// It is not asked.
+    Unknown,
+    /// It says how many.
+    Number,
+    /// The same, and those on the connections of these numbers waited a short time ago.
+    Of(HashSet<u32>),
 }
 
 /// The key of a backend whose statement seems to wait for something in the server, if any statement waits for a slot.

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 
 use engine::session::setup::Purpose;
 
-use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
+use crate::dispatch::ending;
 use crate::dispatch::kill;
-use crate::dispatch::lost_backend;
 use crate::dispatch::rights;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
@@ -64,11 +63,11 @@ pub(crate) fn expire_clients(worker: &Rc<Worker>) {
                 client.abort();
             }
             End::Upload => expire_upload(worker, &client),
-            End::Stop => stop_client(worker, &client),
+            End::Stop => ending::stop_client(worker, &client),
             End::Idle => {
                 let message = "The client was disconnected by Flifo because of inactivity \
                     (limits.idle_client)";
-                end_client(worker, &client, &Fault::new(Kind::Idle, message));
+                ending::end_client(worker, &client, &Fault::new(Kind::Idle, message));
             }
         }
     }
@@ -131,49 +130,7 @@ pub(crate) fn expire_upload(worker: &Rc<Worker>, client: &Rc<Client>) {
          1 MiB of a command, or of a file, came within {:.1} s (limits.upload)",
         max.as_secs_f64()
     );
-    cut_off(worker, client, &Fault::new(Kind::UploadTooSlow, message));
-}
-
-/// Ends a client in the middle of what it sends, and the backend that it sends it to.
-pub(crate) fn cut_off(worker: &Rc<Worker>, client: &Rc<Client>, fault: &Fault) {
-    if client.is_closing() {
-        return;
-    }
-    worker.count_fault(fault.kind);
-    let runs = |backend: &Rc<Backend>| {
-        backend.in_flight.borrow().iter().any(|flight| flight.is_of(client))
-    };
-    match client.backend().filter(runs) {
-        Some(backend) => lost_backend::cut_off(&backend, fault),
-        None => {
-            client.write(&fault.packet(client.input.packets_sent()));
-        }
-    }
-    client.close();
-}
-
-pub(crate) fn stop_client(worker: &Worker, client: &Client) {
-    let asks_nothing = matches!(client.state(), ClientState::Reading | ClientState::AwaitingMemory);
-    if asks_nothing && !client.session.borrow().in_transaction() {
-        end_client(worker, client, &Fault::new(Kind::Stopping, "Flifo is stopping"));
-    }
-}
-
-/// Whether a client is between two transactions and sends nothing: it can be ended without a loss of what it does.
-pub(crate) fn may_end(client: &Client) -> bool {
-    let asks_nothing = matches!(client.state(), ClientState::Reading | ClientState::AwaitingMemory);
-    let is_sending = client.input.is_sending() || client.is_closing();
-    asks_nothing && !is_sending && !client.session.borrow().in_transaction()
-}
-
-/// Ends a client that may send a command, telling why: once, though its task may not have run since it was told.
-pub(crate) fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
-    if client.is_closing() {
-        return;
-    }
-    worker.count_fault(fault.kind);
-    client.write(&fault.packet(0));
-    client.close();
+    ending::cut_off(worker, client, &Fault::new(Kind::UploadTooSlow, message));
 }
 
 pub(crate) fn expire_backends(worker: &Rc<Worker>) {

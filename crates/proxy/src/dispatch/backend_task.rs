@@ -7,15 +7,14 @@ use std::rc::Rc;
 use engine::backend_session::BackendSession;
 
 use crate::cluster::dial::NoBackend;
-use crate::cluster::servers::ServerId;
+use crate::cluster::servers::{Server, ServerId};
 use crate::dispatch::admit;
 use crate::dispatch::answer;
-use crate::dispatch::backend::{Backend, Destination, Life};
+use crate::dispatch::backend::{Backend, Destination, Life, Taint};
 use crate::dispatch::cached::written;
-use crate::dispatch::departure;
+use crate::dispatch::description::{Departure, IdleDescription, KeyDescription, ServerDescription};
 use crate::dispatch::local::Local;
 use crate::dispatch::lost_backend;
-use crate::dispatch::moves;
 use crate::dispatch::replies;
 use crate::dispatch::rights;
 use crate::dispatch::route;
@@ -43,7 +42,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
         {
             match to {
                 Destination::Worker(to) => depart(&worker, backend, to),
-                Destination::Successor => departure::send_idle(&worker, &backend),
+                Destination::Successor => send_to_successor(&worker, &backend),
             }
             admit::work_off(&worker);
             return about.forget();
@@ -89,6 +88,42 @@ pub(crate) fn depart(worker: &Rc<Worker>, backend: Rc<Backend>, to: usize) {
             lost_backend::give_back_place(worker, server, key, u64::MAX);
             worker.agenda.look_at(server);
         }
+    }
+}
+
+/// A backend that no client has, and that has said all that it alone knew, goes.
+pub(crate) fn send_to_successor(worker: &Rc<Worker>, backend: &Backend) {
+    session_reset::forget(worker, backend);
+    worker.backends.borrow_mut().remove(&backend.id);
+    lost_backend::give_back_place(worker, backend.server, backend.key.get(), backend.id);
+    worker.agenda.look_at(backend.server);
+    let Some(departures) = worker.departures.borrow().clone() else { return };
+    let now = crate::worker::clock::now();
+    if backend.is_left_behind.get()
+        || rights::is_stale(worker, backend, now)
+        || backend.owes_bytes()
+        || backend.taint.get() != Taint::Clean
+    {
+        return;
+    }
+    let Some(Ok(file)) = backend.stream.file() else { return };
+    let key = |key: KeyId| KeyDescription::of(&worker.pool.keys.borrow().get(key));
+    let description = IdleDescription {
+        server: ServerDescription::of(&worker.at(backend.server).server),
+        key: backend.key.get().map(key),
+        thread_id: backend.thread_id,
+        capabilities: backend.capabilities.0,
+        age: now.saturating_duration_since(backend.opened),
+        session: backend.session.take().pack(),
+        statements: backend.known.borrow().ids().collect(),
+        ahead: backend.ahead.take(),
+        taint: Taint::Clean,
+        is_left_behind: false,
+    };
+    if let Ok(description) = serde_json::to_vec(&description) {
+        // Where it is not taken, it ends.
+        let _ =
+            departures.tell.send(Departure::Backend { worker: worker.index, description, file });
     }
 }
 
@@ -162,7 +197,7 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
         match opening.await.unwrap_or(Err(NoBackend::Panicked)) {
             Ok(opened) => {
                 let backend = backend_of(&worker, opened);
-                backend.is_left_behind.set(moves::is_left_behind(&local.server, &backend));
+                backend.is_left_behind.set(is_left_behind(&local.server, &backend));
                 local.gate.borrow_mut().opened(key);
                 worker.counters.backends_opened.add(1);
                 local.traffic.opened.add(1);
@@ -175,6 +210,11 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
         worker.agenda.look_at(server);
         admit::work_off(&worker);
     });
+}
+
+/// Whether a backend leads to where its server is no longer.
+pub(crate) fn is_left_behind(server: &Server, backend: &Backend) -> bool {
+    backend.stream.peer_address().is_some_and(|peer| !server.place.is_at(peer))
 }
 
 /// A connection that has been opened, as the worker's own.
@@ -229,7 +269,7 @@ fn forget_refused(worker: &Worker, server: ServerId, key: KeyId, error: &NoBacke
     let Some(user) = user.filter(|user| user.trust().is_some()) else { return };
     // Another server may only be late to hear of a user.
     let cluster = worker.shared.cluster.of(server).id;
-    if server == route::greeter_in(worker, cluster) && error.is_refusal() {
+    if server == worker.shared.cluster.greeter_in(cluster) && error.is_refusal() {
         let name = worker.pool.keys.borrow().get(key).user.clone();
         worker.shared.users.forget_refused(&name, &user, error);
     }

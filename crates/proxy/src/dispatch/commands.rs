@@ -271,7 +271,11 @@ fn pooled(
         Opcode::Ping => ping(worker, client, command, packet),
         Opcode::ResetConnection => reset_connection::reset(worker, client, command, packet),
         Opcode::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
-        Opcode::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
+        Opcode::StmtClose => {
+            if prepared::close(client, prepared::named(client, id)) {
+                answer::let_go(worker, client);
+            }
+        }
         Opcode::Query | Opcode::StmtPrepare => text(worker, client, command, opcode, packet),
         Opcode::StmtBulkExecute | Opcode::ProcessKill if !is_known(worker, client, opcode) => {
             answer::refuse_adding(worker, client, command, packet, &unknown());

@@ -19,18 +19,17 @@ use wire::frame::{HEADER, PAYLOAD_MAX, put_packet};
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::admit;
-use crate::dispatch::ages;
-use crate::dispatch::backend::{AfterAnswers, Backend, Destination, Life, SetDown, Taint};
+use crate::dispatch::backend::{AfterAnswers, Backend, Destination, Life, SetDown};
 use crate::dispatch::capture;
 use crate::dispatch::client::Client;
 use crate::dispatch::description::{
-    BackendDescription, ClientDescription, Departure, Departures, IdleDescription, KeyDescription,
+    BackendDescription, ClientDescription, Departure, Departures, KeyDescription,
     Reception, ServerDescription,
 };
+use crate::dispatch::ending;
 use crate::dispatch::lost_backend;
 use crate::dispatch::predecessor::{Left, Stays};
 use crate::dispatch::rights;
-use crate::dispatch::session_reset;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
@@ -192,7 +191,7 @@ pub(crate) fn send_away(worker: &Rc<Worker>, count: usize) -> usize {
     let stays = |client: &Client| why_it_stays(departures.as_deref(), client) != Stays::AtWork;
     let clients = worker.clients.borrow();
     let mut next: Vec<_> =
-        clients.values().filter(|it| stays(it) && ages::may_end(it)).cloned().collect();
+        clients.values().filter(|it| stays(it) && ending::may_end(it)).cloned().collect();
     drop(clients);
     next.sort_unstable_by_key(|client| {
         let loses_nothing = client.is_pooled() && client.session.borrow().can_do_without();
@@ -202,7 +201,7 @@ pub(crate) fn send_away(worker: &Rc<Worker>, count: usize) -> usize {
     let message = "Flifo ended this connection: another process has taken over, connect anew \
         (limits.upgrade_waves)";
     for client in &next {
-        ages::end_client(worker, client, &Fault::new(Kind::Stopping, message));
+        ending::end_client(worker, client, &Fault::new(Kind::Stopping, message));
     }
     next.len()
 }
@@ -417,40 +416,4 @@ fn leave(worker: &Rc<Worker>, client: &Rc<Client>) {
     }
     client.change_state(ClientState::Leaving);
     client.wake();
-}
-
-/// A backend that no client has, and that has said all that it alone knew, goes.
-pub(crate) fn send_idle(worker: &Rc<Worker>, backend: &Backend) {
-    session_reset::forget(worker, backend);
-    worker.backends.borrow_mut().remove(&backend.id);
-    lost_backend::give_back_place(worker, backend.server, backend.key.get(), backend.id);
-    worker.agenda.look_at(backend.server);
-    let Some(departures) = worker.departures.borrow().clone() else { return };
-    let now = crate::worker::clock::now();
-    if backend.is_left_behind.get()
-        || rights::is_stale(worker, backend, now)
-        || backend.owes_bytes()
-        || backend.taint.get() != Taint::Clean
-    {
-        return;
-    }
-    let Some(Ok(file)) = backend.stream.file() else { return };
-    let key = |key: KeyId| KeyDescription::of(&worker.pool.keys.borrow().get(key));
-    let description = IdleDescription {
-        server: ServerDescription::of(&worker.at(backend.server).server),
-        key: backend.key.get().map(key),
-        thread_id: backend.thread_id,
-        capabilities: backend.capabilities.0,
-        age: now.saturating_duration_since(backend.opened),
-        session: backend.session.take().pack(),
-        statements: backend.known.borrow().ids().collect(),
-        ahead: backend.ahead.take(),
-        taint: Taint::Clean,
-        is_left_behind: false,
-    };
-    if let Ok(description) = serde_json::to_vec(&description) {
-        // Where it is not taken, it ends.
-        let _ =
-            departures.tell.send(Departure::Backend { worker: worker.index, description, file });
-    }
 }

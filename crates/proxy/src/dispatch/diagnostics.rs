@@ -15,6 +15,7 @@ use wire::response::ErrPacket;
 use crate::dispatch::client::Client;
 use crate::dispatch::handover;
 use crate::dispatch::in_flight::InFlight;
+use crate::dispatch::prepared::MALFORMED;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
@@ -91,9 +92,6 @@ pub(crate) fn keep_fault(worker: &Worker, client: &Client, messages: Messages, f
     }
     session.add_own_message(Message::error(code, state, fault.message.as_bytes()));
 }
-
-/// What a server says of a packet that it cannot read (`ER_MALFORMED_PACKET`).
-pub(crate) const MALFORMED: u16 = 1835;
 
 /// The server has counted messages in this packet of a reply: those of the client that used the backend before. Puts
 /// the number of this client's own there.

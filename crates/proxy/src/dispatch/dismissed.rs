@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use engine::account::name::UserName;
 
-use crate::dispatch::ages;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Dismissed, WithoutIt};
+use crate::dispatch::ending;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
@@ -70,9 +70,9 @@ fn end(worker: &Rc<Worker>, dismissed: &Dismissed, late: bool) {
             }
         },
     );
-    if ages::may_end(client) {
-        ages::end_client(worker, client, &fault);
+    if ending::may_end(client) {
+        ending::end_client(worker, client, &fault);
     } else if late {
-        ages::cut_off(worker, client, &fault);
+        ending::cut_off(worker, client, &fault);
     }
 }

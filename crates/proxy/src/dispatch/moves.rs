@@ -6,8 +6,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::cluster::servers::Server;
-use crate::dispatch::backend::Backend;
+use crate::dispatch::backend_task;
 use crate::dispatch::local::Local;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
@@ -24,14 +23,9 @@ pub(crate) fn look(worker: &Rc<Worker>, local: &Local) {
         return;
     }
     for backend in worker.backends.borrow().values().filter(|backend| backend.server == server.id) {
-        backend.is_left_behind.set(is_left_behind(server, backend));
+        backend.is_left_behind.set(backend_task::is_left_behind(server, backend));
     }
     // Idle backends mostly lead to the old address.
     supply::close_idle_for(worker, local, Duration::ZERO);
     worker.checks.hasten(server.id);
-}
-
-/// Whether a backend leads to where its server is no longer.
-pub(crate) fn is_left_behind(server: &Server, backend: &Backend) -> bool {
-    backend.stream.peer_address().is_some_and(|peer| !server.place.is_at(peer))
 }

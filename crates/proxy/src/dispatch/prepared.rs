@@ -23,17 +23,18 @@ use wire::response::{ErrPacket, Status};
 use wire::statement::{self, Execute};
 use wire::text::Lexed;
 
-use crate::dispatch::answer;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
-use crate::dispatch::diagnostics::MALFORMED;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::pins;
 use crate::dispatch::pipeline;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::worker::counters::Why;
+
+/// What a server says of a packet that it cannot read (`ER_MALFORMED_PACKET`).
+pub(crate) const MALFORMED: u16 = 1835;
 
 /// A command is sent again so often.
 const AGAIN_MAX: u8 = 2;
@@ -219,16 +220,16 @@ fn carry_out(client: &Client, backend: &Backend, release: Release) {
     }
 }
 
-/// The client closes a statement.
-pub(crate) fn close(worker: &Rc<Worker>, client: &Rc<Client>, id: u32) {
+/// The client closes a statement. True: its backend may have been kept for that alone.
+pub(crate) fn close(client: &Rc<Client>, id: u32) -> bool {
     let closed = client.session.borrow_mut().close_statement(id);
-    let (Some((release, kept)), Some(backend)) = (closed, client.backend()) else { return };
+    let (Some((release, kept)), Some(backend)) = (closed, client.backend()) else { return false };
     carry_out(client, &backend, release);
     if kept.any() {
         // Rows in a cursor are not to stay for as long as the backend rests.
         backend.send_ahead();
-        answer::let_go(worker, client);
     }
+    kept.any()
 }
 
 /// Whether an error packet says that a command was refused for what can be helped.

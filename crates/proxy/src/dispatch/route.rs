@@ -9,7 +9,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use engine::account::name::UserName;
 use engine::intent::Trait;
 use engine::statement::rule::RuleRole;
 
@@ -124,7 +123,7 @@ pub(crate) async fn home(worker: &Worker, cluster: ClusterId, mode: Mode) -> Ser
     let Some(members) = worker.shared.cluster.routes(cluster) else {
         return worker.shared.cluster.first().id;
     };
-    let first = || first_of(worker, members);
+    let first = || worker.shared.cluster.first_of(members);
     let deadline = crate::worker::clock::read() + members.hold();
     loop {
         let ids = || members.servers().map(|server| server.id);
@@ -144,37 +143,6 @@ pub(crate) async fn home(worker: &Worker, cluster: ClusterId, mode: Mode) -> Ser
 
 /// How often it is looked for a server.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// The first server of a cluster that the configuration names. Of one that is not named any more, the first of all.
-fn first_of(worker: &Worker, members: &Members) -> ServerId {
-    let first = members.servers().next().map(|server| server.id);
-    first.unwrap_or_else(|| worker.shared.cluster.first().id)
-}
-
-/// The server in whose words pooled clients are greeted: one of the first cluster that has been met, if there is one.
-pub(crate) fn greeter(worker: &Worker) -> ServerId {
-    greeter_in(worker, worker.shared.cluster.first_cluster().id)
-}
-
-/// The server that is asked about a user: of the cluster of its clients.
-pub(crate) fn asked_of(worker: &Worker, name: &UserName) -> ServerId {
-    let cluster = &worker.shared.cluster;
-    match cluster.are_several() {
-        true => greeter_in(worker, cluster.serving(&worker.plan(), name)),
-        false => greeter(worker),
-    }
-}
-
-/// The same of another cluster.
-pub(crate) fn greeter_in(worker: &Worker, cluster: ClusterId) -> ServerId {
-    let Some(members) = worker.shared.cluster.routes(cluster) else {
-        return worker.shared.cluster.first().id;
-    };
-    let is_known = |id: &ServerId| worker.shared.cluster.server(*id).facts.greeting().is_some();
-    let mut ids = members.servers().map(|server| server.id);
-    let met = members.writer().filter(is_known).or_else(|| ids.find(is_known));
-    met.unwrap_or_else(|| first_of(worker, members))
-}
 
 /// The reader that has least to do for its weight, of those that have what the client must see.
 fn reader(

@@ -13,7 +13,6 @@ use engine::gate::{Due, Want};
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::backend::{Backend, Taint};
-use crate::dispatch::cached::written;
 use crate::dispatch::capture;
 use crate::dispatch::client::Client;
 use crate::dispatch::handover;
@@ -250,7 +249,7 @@ pub(crate) fn return_to_pool(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backe
     if backend.taint.get() != Taint::Clean {
         return session_reset::begin(worker, backend);
     }
-    written::give_back(worker, backend);
+    backend.written.give_back(|| worker.shared.alterations.now());
     let (now, local) = (crate::worker::clock::now(), worker.at(backend.server));
     let age = || now - backend.opened;
     let is_aged = || {

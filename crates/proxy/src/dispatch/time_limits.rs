@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use engine::kill::Scope;
 use engine::time_limits::{Doing, Limit, LimitSource, PassedLimit, TimeLimits, Timed};
 
-use crate::dispatch::ages;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
+use crate::dispatch::ending;
 use crate::dispatch::interrupted::{interrupted, kind, limit_by_rule, option, running};
 use crate::dispatch::kill;
 use crate::dispatch::notes;
@@ -85,7 +85,7 @@ fn end(worker: &Worker, client: &Client, limit: Limit) {
         }
     };
     let message = format!("The client was disconnected by Flifo because {why} ({option})");
-    ages::end_client(worker, client, &Fault::new(kind, message));
+    ending::end_client(worker, client, &Fault::new(kind, message));
 }
 
 /// Has the server end the statement that runs, where Flifo knows how to log in; else its backend is closed. A server
@@ -104,7 +104,7 @@ fn interrupt(worker: &Rc<Worker>, client: &Rc<Client>, limit: Limit, now: Instan
         client.times.passed.set(Some(PassedLimit { limit, at: now }));
         kill::kill_on(worker, &backend, Scope::Query);
     } else {
-        ages::cut_off(worker, client, &interrupted(worker, client, limit));
+        ending::cut_off(worker, client, &interrupted(worker, client, limit));
     }
 }
 

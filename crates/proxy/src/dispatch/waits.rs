@@ -18,7 +18,7 @@ use backend::login::LoggedIn;
 use crate::cluster::checks;
 use crate::cluster::dial::NoBackend;
 use crate::cluster::servers::ServerId;
-use crate::dispatch::admit;
+use crate::dispatch::admit::{self, Waits};
 use crate::dispatch::local::Local;
 use crate::dispatch::worker::Worker;
 use crate::pool::keys::KeyId;
@@ -76,17 +76,6 @@ const BYTES_MAX: usize = 1 << 20;
 
 /// So many holders of locks are named at most.
 const NAMED: usize = 4;
-
-/// Which statements wait in a server, as it says itself.
-#[derive(Debug)]
-pub(crate) enum Waits {
-    /// It is not asked.
-    Unknown,
-    /// It says how many.
-    Number,
-    /// The same, and those on the connections of these numbers waited a short time ago.
-    Of(HashSet<u32>),
-}
 
 /// Begins to watch each server where a statement seems stuck while another one waits for a slot.
 pub(crate) fn look(worker: &Rc<Worker>) {

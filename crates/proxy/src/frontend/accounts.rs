@@ -24,7 +24,6 @@ use wire::handshake::UTF8MB4;
 use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::members::ClusterId;
 use crate::dispatch::dismissed;
-use crate::dispatch::route;
 use crate::dispatch::worker::{Shared, Worker};
 use crate::frontend::held;
 use crate::frontend::learnt;
@@ -291,7 +290,7 @@ async fn sorted(worker: &Worker) -> Result<Sorted, NoBackend> {
         UserName::of_account(worker.plan().server.accounts_user.as_deref().unwrap_or_default());
     let name = &name;
     let user = worker.shared.users.get(name).ok_or(NoBackend::NoCredential)?;
-    let server = worker.shared.cluster.server(route::greeter(worker));
+    let server = worker.shared.cluster.server(worker.shared.cluster.greeter());
     let dialer = &worker.shared.cluster.dialer;
     let attempt = async |credential: &Credential| {
         dialer.log_in_as(server, name, credential, dial::POOLED, UTF8MB4).await

@@ -32,7 +32,6 @@ use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::members::ClusterId;
 use crate::cluster::servers::Server;
 use crate::config::AccountTerms;
-use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::accounts;
@@ -336,7 +335,7 @@ fn is_of_account(error: &NoBackend) -> bool {
 }
 
 fn asked_in(worker: &Worker, cluster: ClusterId) -> &Server {
-    worker.shared.cluster.server(route::greeter_in(worker, cluster))
+    worker.shared.cluster.server(worker.shared.cluster.greeter_in(cluster))
 }
 
 /// Logs in as the user, as its backends do, and asks what its account is.

@@ -24,7 +24,6 @@ use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::members::ClusterId;
 use crate::config::Plan;
 use crate::dispatch::cached::lost;
-use crate::dispatch::route;
 use crate::dispatch::worker::{Shared, Worker};
 use crate::users::User;
 use crate::users::sight::{
@@ -282,7 +281,7 @@ async fn read(
     name: &UserName,
 ) -> Result<FoundDefinitions, NoBackend> {
     let user = worker.shared.users.get(name).ok_or(NoBackend::NoCredential)?;
-    let server = worker.shared.cluster.server(route::greeter_in(worker, cluster));
+    let server = worker.shared.cluster.server(worker.shared.cluster.greeter_in(cluster));
     let dialer = &worker.shared.cluster.dialer;
     let attempt = async |credential: &Credential| {
         dialer.log_in_as(server, name, credential, dial::POOLED, UTF8MB4).await

@@ -22,7 +22,6 @@ use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, ACCESS_DENIED, NoBackend};
 use crate::config::Plan;
-use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::namesake;
@@ -181,7 +180,7 @@ fn believe(worker: &Worker, name: &UserName, trust: &Trust) {
 
 /// The server that is asked whether a password is right.
 fn asked<'w>(worker: &'w Worker, name: &UserName) -> &'w crate::cluster::servers::Server {
-    worker.shared.cluster.server(route::asked_of(worker, name))
+    worker.shared.cluster.server(worker.shared.cluster.asked_of(&worker.plan(), name))
 }
 
 /// Logs in as the user and leaves, as one of its backends would.

@@ -204,7 +204,7 @@ async fn log_in(
             let first = worker.shared.cluster.first_cluster();
             route::home(worker, first.id, first.mode()).await
         }
-        Greeter::Flifo => route::greeter(worker),
+        Greeter::Flifo => worker.shared.cluster.greeter(),
     };
     let greeting = greeting(worker, &pending_login, greeter);
     let greeting = match greeter {
@@ -495,7 +495,7 @@ fn pooled_client(
         came_by,
         session,
         backend: None,
-        server: route::greeter_in(worker, cluster),
+        server: worker.shared.cluster.greeter_in(cluster),
         mode: routed.map_or_else(|| worker.shared.cluster.get(cluster).mode(), |it| it.mode),
         routed,
         cluster,

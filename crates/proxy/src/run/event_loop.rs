@@ -12,6 +12,7 @@ use crate::dispatch::admit;
 use crate::dispatch::ages;
 use crate::dispatch::backend_task;
 use crate::dispatch::dismissed;
+use crate::dispatch::ending;
 use crate::dispatch::kill_orders;
 use crate::dispatch::limit_reports;
 use crate::dispatch::moves;
@@ -146,7 +147,7 @@ pub(crate) fn open_mail(worker: &Rc<Worker>, mail: Mail) {
         Mail::Stop => {
             pins::log(worker);
             for client in worker.clients.borrow().values() {
-                ages::stop_client(worker, client);
+                ending::stop_client(worker, client);
             }
         }
         Mail::Abort => {}

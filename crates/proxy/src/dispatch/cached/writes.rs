@@ -15,6 +15,24 @@ pub(crate) struct BackendWrites {
     pub(crate) may_write_more: Cell<bool>,
 }
 
+impl BackendWrites {
+    /// The backend is free of its client, whose transaction has ended in whatever way.
+    pub(crate) fn release(&self, now: Since) {
+        if let Some(writes) = self.open.take() {
+            writes.end(now);
+        }
+    }
+
+    /// The backend goes back to the pool, with nothing of its client on it.
+    #[inline]
+    pub(crate) fn give_back(&self, now: impl FnOnce() -> Since) {
+        if self.open.borrow().is_some() {
+            self.release(now());
+        }
+        self.may_write_more.set(false);
+    }
+}
+
 /// The writes of a statement, or of all statements of a transaction.
 #[derive(Debug)]
 pub(crate) struct Writes {

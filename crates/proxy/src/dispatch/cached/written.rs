@@ -237,7 +237,7 @@ pub(crate) fn end(worker: &Worker, client: &Client, backend: &Backend, command: 
         return own.into_iter().for_each(|own| hold_on(backend, *own));
     }
     own.into_iter().for_each(|own| own.end(now));
-    release(worker, backend);
+    backend.written.release(worker.shared.alterations.now());
 }
 
 /// A command has failed. If the server could not even parse it, it has done nothing.
@@ -268,21 +268,6 @@ fn hold_on(backend: &Backend, writes: Writes) {
         Some(held) => held.join(writes),
         None => *held = Some(Box::new(writes)),
     }
-}
-
-/// The backend is free of its client, whose transaction has ended in whatever way.
-pub(crate) fn release(worker: &Worker, backend: &Backend) {
-    if let Some(writes) = backend.written.open.take() {
-        writes.end(worker.shared.alterations.now());
-    }
-}
-
-/// It goes back to the pool, with nothing of its client on it.
-pub(crate) fn give_back(worker: &Worker, backend: &Backend) {
-    if backend.written.open.borrow().is_some() {
-        release(worker, backend);
-    }
-    backend.written.may_write_more.set(false);
 }
 
 /// A client has come from the Flifo before, with its backend: what it has written there, that Flifo knew.
@@ -317,7 +302,7 @@ fn adopt(worker: &Worker, is_on: bool) {
         match is_on {
             true if !is_idle(backend) => hold_all(worker, backend),
             true => {}
-            false => release(worker, backend),
+            false => backend.written.release(worker.shared.alterations.now()),
         }
     }
 }
