@@ -231,7 +231,7 @@ impl Names {
 
 /// Modules of the engine that hand out backends, and the function that says which suits.
 const BACKENDS: &[&str] = &["gate/keys", "gate/backends", "pool"];
-const CHOICE: &str = "dispatch::admit::suits";
+const CHOICE: &str = "road::admit::suits";
 /// Those that are the gate.
 const GATE: &[&str] = &["gate", "slots", "classes", "queue", "parked", "cap", "overload"];
 
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn inlined_lines_and_calls_are_told_apart() {
         let text = "events: Ir\n\
-                    fl=(1) /b/crates/proxy/src/dispatch/admit.rs\nfn=(1) proxy::dispatch::admit::enter\n\
+                    fl=(1) /b/crates/proxy/src/road/admit.rs\nfn=(1) proxy::road::admit::enter\n\
                     10 100\n\
                     fi=(2) /b/crates/engine/src/gate.rs\n+1 7\n\
                     cfi=(3) /rust/hash.rs\ncfn=(2) hash::get\ncalls=3 5\n+2 20\n\
@@ -267,7 +267,7 @@ mod tests {
                     fe=(1)\n* 1000\n\
                     cfi=(2)\ncfn=(3) engine::gate::Gate<K,W,L>::best\ncalls=1 9\n-1 50\n\
                     fl=(2)\nfn=(3)\n9 40\n\
-                    cfi=(1)\ncfn=(5) proxy::dispatch::admit::suits\ncalls=1 9\n-1 6\n\
+                    cfi=(1)\ncfn=(5) proxy::road::admit::suits\ncalls=1 9\n-1 6\n\
                     fl=(1)\nfn=(5)\n9 6\n\
                     fl=(3)\nfn=(2)\n5 20\n5 3\n\
                     fl=(4) /b/crates/engine/src/gateway.rs\nfn=(4) engine::gateway::x\n1 1\n\

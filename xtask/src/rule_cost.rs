@@ -195,8 +195,8 @@ fn work(proxy: &Proxy, statements: u32) -> Result<()> {
 /// The functions of rules that have run, by callgrind's names of them. What a login notes of its client runs once for
 /// each, and not with a statement.
 fn functions_of_rules(text: &str) -> Vec<String> {
-    const OF_RULES: [&str; 2] = ["dispatch::ruled::", "engine::statement::"];
-    const OF_LOGINS: &str = "dispatch::ruled::standing::CameBy::new";
+    const OF_RULES: [&str; 2] = ["features::ruled::", "engine::statement::"];
+    const OF_LOGINS: &str = "state::came_by::CameBy::new";
     let functions = text.lines().filter_map(|line| line.strip_prefix("fn=")?.split_once(") "));
     let functions = functions.map(|(_, name)| name);
     let is_of_rules = |name: &&str| {

@@ -48,9 +48,9 @@ use self::reload::Reloader;
 use self::upgrade::Upgrader;
 use self::visits::Room;
 use crate::config::{Console, Http, Listen, Plan};
-use crate::dispatch::worker::Shared;
 use crate::frontend::listener::{self, Audience, Bind, Listener};
 use crate::frontend::passed::{Passed, Purpose};
+use crate::state::worker::Shared;
 
 /// The sockets on which Flifo is asked and told.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 //! where Flifo knows the user, or [`pass_through`] where only the server does ([`learnt`] is what Flifo comes to know
 //! by it);
 //! [`held`]: whether it may have that account from where it is; [`confirm`]: whether the server would still let it in.
-//! Ends where [`crate::dispatch`] begins: [`client_task`] serves the client from then on, and [`change_user`] makes it
+//! Ends where [`crate::road`] begins: [`client_task`] serves the client from then on, and [`change_user`] makes it
 //! another user.
 //!
 //! What is asked of servers beside that: [`accounts`], [`hidden`], [`watch`]. Logins that fail are told to the audit log
@@ -32,7 +32,6 @@ pub(crate) mod pending_login;
 pub(crate) mod prove;
 pub(crate) mod proxy_protocol;
 pub(crate) mod reloaded;
-pub(crate) mod succession;
 pub(crate) mod visits;
 pub(crate) mod vouch;
 pub(crate) mod watch;

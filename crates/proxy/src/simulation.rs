@@ -4,6 +4,8 @@
 //! What a process has besides them (console, metrics, logs, placement) is not there. What happens between two steps of
 //! the world is the product's own code.
 
+mod invariants;
+
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,12 +19,11 @@ use tokio::task::JoinHandle;
 
 use crate::cluster::servers::Site;
 use crate::config::{self, Listen, Live};
-use crate::dispatch::invariants;
-use crate::dispatch::worker::{Shared, Worker};
 use crate::frontend::accepted::{Accepted, Socket};
 use crate::frontend::listener;
 use crate::records::Records;
 use crate::run::{event_loop, recovery};
+use crate::state::worker::{Shared, Worker};
 use crate::users::Users;
 use crate::users::configured::Configured;
 use crate::users::tls::Tls;

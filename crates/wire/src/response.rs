@@ -72,6 +72,16 @@ impl<'a> OkPacket<'a> {
     };
 
     pub fn decode(payload: &'a [u8], capabilities: Capabilities) -> Result<Self, Malformed> {
+        // As most are: two numbers of one byte, and no text.
+        if let &[OK | EOF, affected @ 0..=250, insert @ 0..=250, s0, s1, w0, w1] = payload {
+            return Ok(Self {
+                affected_rows: affected.into(),
+                insert_id: insert.into(),
+                status: Status(u16::from_le_bytes([s0, s1])),
+                warnings: u16::from_le_bytes([w0, w1]),
+                ..Self::EMPTY
+            });
+        }
         let mut reader = Reader::new(payload);
         let first = reader.u8("OK packet")?;
         if first != OK && first != EOF {

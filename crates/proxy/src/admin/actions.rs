@@ -12,8 +12,8 @@ use crate::cluster::facts::{Standing, Takers};
 use crate::cluster::post::News;
 use crate::cluster::servers::Server;
 use crate::config::{self, Change, What};
-use crate::dispatch::kill_orders;
-use crate::dispatch::worker::{Mail, Worker};
+use crate::road::kill_orders;
+use crate::state::worker::{Mail, Worker};
 
 /// What was done, in a sentence; or why not.
 pub(super) type Done = Result<String, String>;

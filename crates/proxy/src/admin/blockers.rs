@@ -14,7 +14,7 @@ use super::Outside;
 use super::survey::Surveyed;
 use crate::cluster::checks;
 use crate::cluster::servers::{Server, ServerId};
-use crate::dispatch::report::{LIKE_OTHERS, Person};
+use crate::upkeep::report::{LIKE_OTHERS, Person};
 
 pub(super) const NAME: &str = "blockers";
 

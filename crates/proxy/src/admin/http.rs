@@ -30,8 +30,8 @@ use super::catalog::{self, Rights};
 use super::tables::{SHOWN, Shown};
 use super::visits::{Gone, Visit};
 use crate::cluster::facts::Standing;
-use crate::dispatch::report::Want;
 use crate::frontend::listener::Listener;
+use crate::upkeep::report::Want;
 use crate::worker::panics::{self, LastPanic};
 use crate::worker::steps::step;
 

@@ -10,8 +10,8 @@ use super::Outside;
 use super::survey::Surveyed;
 use super::tables::{joined, pools_of_all, server_name};
 use crate::config::{ClientTlsMode, Listen};
-use crate::dispatch::report::Person;
-use crate::dispatch::states::ClientState;
+use crate::state::client_state::ClientState;
+use crate::upkeep::report::Person;
 
 pub(super) const PROCESSLIST: &[Column] = &[
     count("Id"),
@@ -282,7 +282,7 @@ pub(super) fn memory(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
     );
     let reports = &surveyed.reports;
     let rooms = |at: usize| {
-        let sum = |of: fn(&crate::dispatch::memory::RoomReport) -> usize| {
+        let sum = |of: fn(&crate::state::memory::RoomReport) -> usize| {
             reports.iter().map(|report| of(&report.rooms[at]) as u64).sum::<u64>()
         };
         (Some(sum(|room| room.claimed)), Some(sum(|room| room.room)))

@@ -18,9 +18,9 @@ use super::survey::Surveyed;
 use super::tables::{CLIENTS, DIGESTS, NUMBERS, Shown, pools_of_all, total, whole};
 use super::{Outside, rules};
 use crate::cluster::servers::Server;
-use crate::dispatch::report::Want;
-use crate::dispatch::states::{ClientState, StateCounts};
 use crate::fault::Kind;
+use crate::state::client_state::{ClientState, StateCounts};
+use crate::upkeep::report::Want;
 
 /// Reading it has the figures of statements begin at zero.
 pub(super) const DIGEST_RESET: &str = "stats_mysql_query_digest_reset";

@@ -15,13 +15,13 @@ use crate::config::{
     self, Applies, Change, InForce, Instructions, Listen, Logs, Plan, Problem, Settings, Warning,
     What,
 };
-use crate::dispatch::worker::Shared;
 use crate::frontend::accounts;
 use crate::frontend::hidden;
 use crate::frontend::listener::{self, Audience, Listener};
 use crate::frontend::passed::Passed;
 use crate::frontend::reloaded::{self, Reloaded};
 use crate::placement::{self, PlacementKeeper};
+use crate::state::worker::Shared;
 use crate::users::configured::Configured;
 use crate::users::tls::Tls;
 

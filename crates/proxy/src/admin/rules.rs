@@ -19,7 +19,7 @@ use super::Outside;
 use super::cached::{self, KnownLinks};
 use super::survey::Surveyed;
 use crate::config::Plan;
-use crate::dispatch::ruled::hits::week_minutes_at;
+use crate::state::rule_hits::week_minutes_at;
 
 pub(super) const RULES: &[Column] = &[
     text("name"),

@@ -11,9 +11,9 @@ use super::tables::{total, whole};
 use crate::cluster::facts::Standing;
 use crate::cluster::members::{Results, Watched};
 use crate::cluster::servers::Server;
-use crate::dispatch::report::GateReport;
-use crate::dispatch::worker::Shared;
 use crate::fault::Kind;
+use crate::state::worker::Shared;
+use crate::upkeep::report::GateReport;
 
 /// The name of what clients connect to.
 const FRONTEND: &str = "mysql";

@@ -10,8 +10,8 @@ use tokio::sync::Mutex;
 use view::histogram::Histogram;
 
 use crate::cluster::servers::ServerId;
-use crate::dispatch::report::{self, GateReport, Oldest, Report, Want};
-use crate::dispatch::worker::Shared;
+use crate::state::worker::Shared;
+use crate::upkeep::report::{self, GateReport, Oldest, Report, Want};
 
 /// What the workers have told.
 #[derive(Debug)]

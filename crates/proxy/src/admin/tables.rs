@@ -20,10 +20,10 @@ use super::{
 };
 use crate::cluster::servers::ServerId;
 use crate::config;
-use crate::dispatch::report::{PoolReport, Want};
-use crate::dispatch::states::ClientState;
 use crate::fault::Kind;
 use crate::records::events;
+use crate::state::client_state::ClientState;
+use crate::upkeep::report::{PoolReport, Want};
 use crate::worker::counters::Why;
 
 /// A table that can be asked for.

@@ -2,7 +2,7 @@
 //!
 //! The keeper starts the program that stands where this one was started from, by now perhaps a newer one, with the same
 //! arguments. When that has made all ready, this Flifo stops accepting, and its clients follow, each as soon as it is at
-//! rest ([`crate::dispatch::departure`]). Until the new one is ready nothing changes here; if it ends before this one has
+//! rest ([`crate::succession::departure`]). Until the new one is ready nothing changes here; if it ends before this one has
 //! nothing left, this one accepts again.
 
 use std::rc::Rc;
@@ -19,15 +19,15 @@ use view::digests::Told;
 
 use crate::admin::{self, Doors, NewDoors};
 use crate::config::Listen;
-use crate::dispatch::departure;
-use crate::dispatch::description::{Departure, Reception};
-use crate::dispatch::kill_orders;
-use crate::dispatch::predecessor::{self, HELD, Left};
-use crate::dispatch::report;
-use crate::dispatch::worker::{Shared, Worker};
 use crate::frontend::listener;
 use crate::frontend::passed::{Passed, Purpose};
-use crate::frontend::succession::{Conversation, Silence};
+use crate::road::kill_orders;
+use crate::state::description::{Departure, Reception};
+use crate::state::predecessor::{self, HELD, Left};
+use crate::state::worker::{Shared, Worker};
+use crate::succession::arrivals::{Conversation, Silence};
+use crate::succession::departure;
+use crate::upkeep::report;
 use crate::worker::counters::Totals;
 
 /// Has another Flifo take over when it is asked to.

@@ -1,6 +1,6 @@
 //! `server.limit = "auto"`, as all workers share it: what each has counted, and the controller ([`engine::limit`]).
 //!
-//! [`crate::dispatch::limit_reports`] feeds the controller and puts its limit in force.
+//! [`crate::upkeep::limit_reports`] feeds the controller and puts its limit in force.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

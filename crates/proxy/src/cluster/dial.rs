@@ -165,7 +165,7 @@ pub(crate) const POOLED: Capabilities = Capabilities(
         | Capabilities::CONNECT_ATTRS.0
         | Capabilities::SESSION_TRACK.0
         // Else what a SELECT has changed would be told with the next statement. Clients that cannot do with it have
-        // backends without it; see `crate::dispatch::unreported`.
+        // backends without it; see `crate::road::unreported`.
         | Capabilities::DEPRECATE_EOF.0,
 );
 

@@ -2,7 +2,7 @@
 //!
 //! Owns the decisions ([`engine::cluster`]) behind a lock, one for each cluster, that the road takes only for clients
 //! whose writes are on a server that is gone, and for texts that name what they must find; what it asks otherwise is
-//! published in numbers ([`crate::cluster::seats`]). [`crate::dispatch::route`] decides which server serves which
+//! published in numbers ([`crate::cluster::seats`]). [`crate::routing::route`] decides which server serves which
 //! client. In the decisions, servers have the places that they have in their cluster; outside, those that they have in
 //! [`Servers`]. Both only grow. Invariant: nothing that happens to a server changes anything in a cluster that is not
 //! its own.

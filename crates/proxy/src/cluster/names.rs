@@ -1,7 +1,7 @@
 //! Where a server is that is addressed by name: what its name means now, and what it meant when it was last known.
 //!
 //! Owns the asking, and what has been answered. Which backends are left behind by a server that has moved is decided by
-//! [`crate::dispatch::moves`]. Invariants: the system's resolver waits for as long as it likes, so it is asked on a
+//! [`crate::upkeep::moves`]. Invariants: the system's resolver waits for as long as it likes, so it is asked on a
 //! thread of its own, one at a time for each name, and no attempt to connect waits for it longer than for a connection;
 //! a name that cannot be resolved keeps the addresses that it had, and says so.
 

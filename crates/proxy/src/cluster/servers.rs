@@ -1,7 +1,7 @@
 //! The servers behind Flifo: what all workers have in common of each.
 //!
 //! Owns the numbers of a server that hold for the whole process: slots, backends, what sets its limit. What one worker
-//! has of a server, its gate among it, is [`crate::dispatch::local`]'s. Knows nothing of which server a statement goes
+//! has of a server, its gate among it, is [`crate::state::local`]'s. Knows nothing of which server a statement goes
 //! to. Invariant: servers keep their places for as long as the process lives, so that a [`ServerId`] is always good. One
 //! that the configuration does not name any more is *retired*: it takes nothing new, and is shown no longer.
 

@@ -23,10 +23,10 @@ use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::members::ClusterId;
-use crate::dispatch::dismissed;
-use crate::dispatch::worker::{Shared, Worker};
 use crate::frontend::held;
 use crate::frontend::learnt;
+use crate::state::worker::{Shared, Worker};
+use crate::upkeep::dismissed;
 use crate::users::User;
 use crate::users::accounts::TableState;
 use crate::users::standing::Own;

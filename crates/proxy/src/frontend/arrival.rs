@@ -18,25 +18,25 @@ use wire::Capabilities;
 
 use crate::cluster::servers::ServerId;
 use crate::config::Mode;
-use crate::dispatch::admit;
-use crate::dispatch::backend::Backend;
-use crate::dispatch::backend_task;
-use crate::dispatch::cached::written;
-use crate::dispatch::client::{Client, Login, Pinned, Routed};
-use crate::dispatch::description::{
-    Arrival, Arrived, BackendDescription, ClientDescription, IdleDescription, KeyDescription,
-};
-use crate::dispatch::kill_orders;
-use crate::dispatch::rights;
-use crate::dispatch::ruled::standing::CameBy;
-use crate::dispatch::supply;
-use crate::dispatch::worker::Worker;
-use crate::dispatch::{clusters, freshness};
+use crate::features::cached::written;
 use crate::frontend::accounts;
 use crate::frontend::client_task::{self, ClientPlace};
 use crate::frontend::hidden;
 use crate::frontend::learnt;
 use crate::pool::keys::KeyId;
+use crate::road::admit;
+use crate::road::backend_task;
+use crate::road::kill_orders;
+use crate::routing::{clusters, freshness};
+use crate::session::rights;
+use crate::session::supply;
+use crate::state::backend::Backend;
+use crate::state::came_by::CameBy;
+use crate::state::client::{Client, Login, Pinned, Routed};
+use crate::state::description::{
+    Arrival, Arrived, BackendDescription, ClientDescription, IdleDescription, KeyDescription,
+};
+use crate::state::worker::Worker;
 use crate::users::User;
 
 /// Why a client cannot come.

@@ -1,5 +1,5 @@
 //! Logins that failed, for the log and the audit log. What becomes of a client that is in is told by
-//! [`crate::dispatch::notes`].
+//! [`crate::answers::notes`].
 //!
 //! Each has a line at level info, with user, address and reason; the log bounds lines of one reason (`kind`), so that
 //! strangers cannot fill it.
@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 use view::audit::{AuditEntry, AuditKind, Fact};
 use wire::response::ErrPacket;
 
-use crate::dispatch::notes;
-use crate::dispatch::worker::Worker;
+use crate::answers::notes;
 use crate::fault::Fault;
 use crate::frontend::accepted::Socket;
 use crate::frontend::pending_login::Applicant;
+use crate::state::worker::Worker;
 
 /// Flifo has refused a client, or the server has by its words.
 pub(crate) fn see_fault(worker: &Worker, applicant: &Applicant, fault: &Fault) {

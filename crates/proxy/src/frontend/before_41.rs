@@ -9,10 +9,10 @@ use wire::command::Opcode;
 use wire::handshake::OldLogin;
 use wire::response::{ERR, ErrPacket};
 
-use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::pending_login::{self, NoLogin, PendingLogin};
 use crate::pool::opener;
+use crate::state::worker::Worker;
 use crate::users::logins::Pass;
 
 /// Has the server answer such a client, and says that no command of it is served.

@@ -5,7 +5,7 @@
 //! legs are secure or plain. Else it logs in anew on another backend: only a login knows what to do with a password
 //! between different legs, and what another user may have and be. So does a pooled client that changes to a user whose
 //! clients are passed through: it is a pass-through one from then on. What the command names is read by
-//! [`crate::dispatch::wanted`].
+//! [`crate::road::wanted`].
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -21,19 +21,9 @@ use wire::command::Opcode;
 use wire::frame::put_packet;
 use wire::handshake::{AuthPacket, Login};
 
+use crate::answers::answer;
+use crate::answers::notes;
 use crate::cluster::servers::ServerId;
-use crate::dispatch::answer;
-use crate::dispatch::client::Client;
-use crate::dispatch::clusters;
-use crate::dispatch::command::{Awaits, Command};
-use crate::dispatch::commands;
-use crate::dispatch::leaving;
-use crate::dispatch::login_schema;
-use crate::dispatch::notes;
-use crate::dispatch::reset_connection;
-use crate::dispatch::states::ClientState;
-use crate::dispatch::wanted::{self, Wanted};
-use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::accounts;
 use crate::frontend::audited;
@@ -46,6 +36,16 @@ use crate::frontend::pass_through;
 use crate::frontend::pending_login::{Applicant, Claim, NoLogin, has_hidden_quotes};
 use crate::frontend::prove::{self, PasswordProof};
 use crate::pool::keys::Key;
+use crate::road::commands;
+use crate::road::leaving;
+use crate::road::login_schema;
+use crate::road::reset_connection;
+use crate::road::wanted::{self, Wanted};
+use crate::routing::clusters;
+use crate::state::client::Client;
+use crate::state::client_state::ClientState;
+use crate::state::command::{Awaits, Command};
+use crate::state::worker::Worker;
 use crate::users::User;
 
 /// Serves the command. A client that fails is ended, as MySQL does; a pooled one of MariaDB goes on as it was.

@@ -1,5 +1,5 @@
 //! A client's task: waits for its socket and does what comes. What becomes of its bytes is
-//! [`crate::dispatch::client_input`]'s.
+//! [`crate::road::client_input`]'s.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -7,13 +7,13 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crate::dispatch::admit;
-use crate::dispatch::client::{Client, Event};
-use crate::dispatch::client_input;
-use crate::dispatch::states::ClientState;
-use crate::dispatch::worker::Worker;
 use crate::frontend::change_user;
 use crate::frontend::visits;
+use crate::road::admit;
+use crate::road::client_input;
+use crate::state::client::{Client, Event};
+use crate::state::client_state::ClientState;
+use crate::state::worker::Worker;
 use crate::worker::steps::step;
 use crate::worker::tasks;
 use crate::worker::wreckage::{PanicNote, Wreck};

@@ -12,8 +12,8 @@ use engine::account::terms::Terms;
 use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
-use crate::dispatch::worker::Worker;
 use crate::fault::Fault;
+use crate::state::worker::Worker;
 use crate::users::User;
 
 /// A client has proved the user's password, and its account is known to have these terms. The fault is why the server

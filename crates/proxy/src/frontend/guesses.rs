@@ -19,12 +19,12 @@ use wire::response::ErrPacket;
 
 use crate::cluster::dial::{self, ACCESS_DENIED, NO_PASSWORD, NoBackend};
 use crate::cluster::servers::ServerId;
-use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::confirm;
 use crate::frontend::pending_login::NoLogin;
 use crate::frontend::prove;
 use crate::pool::opener;
+use crate::state::worker::Worker;
 use crate::users::User;
 use crate::users::logins::Pass;
 

@@ -3,8 +3,8 @@
 //!
 //! They are read as `server.accounts_user` for all users, if that sees them all; else, and in clusters that are not that
 //! user's, as each pooled user, when the first of its clients comes there and from then on. What a definition does is
-//! `engine::hidden`'s to say, what is known of them [`crate::users::sight`]'s. [`crate::dispatch::out_of_sight`] finds
-//! the objects that a statement names, and [`crate::dispatch::pins`] judges what becomes of it. Invariant: reading takes no
+//! `engine::hidden`'s to say, what is known of them [`crate::users::sight`]'s. [`crate::routing::out_of_sight`] finds
+//! the objects that a statement names, and [`crate::session::pins`] judges what becomes of it. Invariant: reading takes no
 //! more than a hundredth of the time, and a tenth behind definitions, on a connection of its own.
 
 use std::collections::BTreeSet;
@@ -23,8 +23,8 @@ use wire::handshake::UTF8MB4;
 use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::members::ClusterId;
 use crate::config::Plan;
-use crate::dispatch::cached::lost;
-use crate::dispatch::worker::{Shared, Worker};
+use crate::features::cached::lost;
+use crate::state::worker::{Shared, Worker};
 use crate::users::User;
 use crate::users::sight::{
     self, AGAIN, FoundDefinitions, PERIOD, PERIOD_MAX, Reader, Reading, ReadingGuard, Sight,

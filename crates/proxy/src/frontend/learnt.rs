@@ -22,10 +22,10 @@ use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, ACCESS_DENIED, NoBackend};
 use crate::config::Plan;
-use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::namesake;
 use crate::pool::opener;
+use crate::state::worker::Worker;
 use crate::users::User;
 use crate::users::learnt::{SOON, Trust};
 

@@ -12,8 +12,8 @@ use wire::handshake::Login;
 
 use crate::cluster::servers::Server;
 use crate::config::PassThroughTls;
-use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
+use crate::state::worker::Worker;
 
 /// What is tried.
 #[derive(Clone, Debug)]

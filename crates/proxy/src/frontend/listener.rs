@@ -17,12 +17,12 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
 use crate::config::Listen;
-use crate::dispatch::worker::{Shared, Worker};
 use crate::fault::{Fault, Kind};
 use crate::frontend::accepted::{Accepted, Socket as ClientSocket};
 use crate::frontend::audited;
 use crate::frontend::login;
 use crate::frontend::passed::Purpose;
+use crate::state::worker::{Shared, Worker};
 use crate::worker::open_listener::OpenListener;
 
 /// A bound socket.

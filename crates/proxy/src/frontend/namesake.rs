@@ -21,9 +21,9 @@ use wire::{Capabilities, Malformed};
 
 use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::servers::Server;
-use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::pool::opener;
+use crate::state::worker::Worker;
 
 static OWN: LazyLock<(u32, Option<Vec<u8>>)> = LazyLock::new(sys::process::user);
 

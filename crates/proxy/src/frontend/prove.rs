@@ -12,11 +12,11 @@ use engine::account::name::UserName;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::AuthPacket;
 
-use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::accounts;
 use crate::frontend::learnt;
 use crate::frontend::pending_login::NoLogin;
+use crate::state::worker::Worker;
 use crate::users::logins::Pass;
 use crate::users::{User, Verdict};
 

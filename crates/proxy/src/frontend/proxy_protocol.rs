@@ -10,9 +10,9 @@ use backend::{Stream, Talk};
 use tokio::time::Instant;
 use wire::proxy_header::{HEADER_MAX, Parsed, ProxyHeader, parse};
 
-use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::pending_login::{NoLogin, PendingLogin};
+use crate::state::worker::Worker;
 
 /// Reads the header that a trusted peer sends first, until the deadline, and takes the client's address from it.
 pub(crate) async fn receive(

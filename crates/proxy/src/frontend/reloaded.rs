@@ -7,12 +7,12 @@ use engine::account::name::UserName;
 
 use crate::cluster::servers::ServerId;
 use crate::config::Plan;
-use crate::dispatch::cached::written;
-use crate::dispatch::clusters;
-use crate::dispatch::dismissed;
-use crate::dispatch::worker::Worker;
+use crate::features::cached::written;
 use crate::frontend::listener;
 use crate::frontend::watch;
+use crate::routing::clusters;
+use crate::state::worker::Worker;
+use crate::upkeep::dismissed;
 use crate::users::User;
 
 /// A plan that is in force, and what it does to users.

@@ -3,7 +3,7 @@
 //!
 //! Before its first statement there is sent, its account in that cluster is looked at as at a login
 //! ([`crate::frontend::held`]), and the definitions there are read once ([`crate::frontend::hidden`]). The statement is
-//! held meanwhile ([`crate::dispatch::clusters`]). An account that changes later changes nothing for a client that was
+//! held meanwhile ([`crate::routing::clusters`]). An account that changes later changes nothing for a client that was
 //! admitted, as on a connection of its own. Bounds of connections are left to the server: the client's place is in its
 //! own cluster.
 
@@ -14,16 +14,16 @@ use tokio::time::timeout;
 use wire::command::Opcode;
 use wire::frame::HEADER;
 
+use crate::answers::answer;
 use crate::cluster::members::ClusterId;
-use crate::dispatch::answer;
-use crate::dispatch::client::Client;
-use crate::dispatch::command::Awaits;
-use crate::dispatch::resume;
-use crate::dispatch::states::ClientState;
-use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::held;
 use crate::frontend::hidden;
+use crate::road::resume;
+use crate::state::client::Client;
+use crate::state::client_state::ClientState;
+use crate::state::command::Awaits;
+use crate::state::worker::Worker;
 
 /// How soon a cluster is asked again that does not answer.
 const AGAIN: Duration = Duration::from_millis(100);

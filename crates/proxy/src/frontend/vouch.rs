@@ -19,8 +19,8 @@ use wire::auth::native::NativeStage1;
 use wire::auth::{Nonce, Plugin, Secret};
 use wire::handshake::Login;
 
-use crate::dispatch::worker::Worker;
 use crate::frontend::prove::PasswordProof;
+use crate::state::worker::Worker;
 use crate::users::User;
 use crate::users::table::Provable;
 

@@ -15,8 +15,8 @@ use wire::handshake::UTF8MB4;
 
 use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::servers::ServerId;
-use crate::dispatch::rights::see_elsewhere;
-use crate::dispatch::worker::Worker;
+use crate::session::rights::see_elsewhere;
+use crate::state::worker::Worker;
 
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(1);

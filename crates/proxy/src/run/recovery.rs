@@ -8,13 +8,13 @@ use std::rc::Rc;
 
 use engine::gate::dropped;
 
-use crate::dispatch::admit;
-use crate::dispatch::backend::Backend;
-use crate::dispatch::client::Client;
-use crate::dispatch::client_input;
-use crate::dispatch::lost_backend;
-use crate::dispatch::states::{BackendState, ClientState};
-use crate::dispatch::worker::Worker;
+use crate::road::admit;
+use crate::road::client_input;
+use crate::road::lost_backend;
+use crate::state::backend::Backend;
+use crate::state::client::Client;
+use crate::state::client_state::{BackendState, ClientState};
+use crate::state::worker::Worker;
 use crate::worker::panics;
 use crate::worker::steps::step;
 use crate::worker::wreckage::{self, Wreck};

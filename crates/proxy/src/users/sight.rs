@@ -1,7 +1,7 @@
 //! What is known of the server's definitions: views and triggers that do what no server reports.
 //!
 //! What a definition does is `engine::hidden`'s to say; [`crate::frontend::hidden`] reads them, and
-//! [`crate::dispatch::out_of_sight`] looks up what a statement names. Invariant: what cannot be read any more changes
+//! [`crate::routing::out_of_sight`] looks up what a statement names. Invariant: what cannot be read any more changes
 //! nothing that was known; where nothing was ever read, triggers are taken to do anything.
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -27,14 +27,13 @@ const CLAIMS: Source = Code("crates/engine/src/budget.rs", "const LONGEST: usize
 const PACKET: Source = Code("crates/wire/src/reply.rs", "const CONTROL_MAX: usize = ");
 const READ: Source = Code("crates/proxy/src/worker/buffers.rs", "const BUFFER: usize = ");
 const PIECE: Source = Code("crates/proxy/src/worker/buffers.rs", "const PIECE: usize = ");
-const SHARED: Source =
-    Code("crates/proxy/src/dispatch/sharing/run.rs", "const REPLY_MAX: usize = ");
+const SHARED: Source = Code("crates/proxy/src/state/shared_run.rs", "const REPLY_MAX: usize = ");
 const SHARED_OF_ALL: Source =
-    Code("crates/proxy/src/dispatch/sharing/run.rs", "const HELD_MAX: usize = ");
+    Code("crates/proxy/src/state/shared_run.rs", "const HELD_MAX: usize = ");
 const TEXTS: Source = Code("crates/engine/src/budget.rs", "const TEXTS_MOST: usize = ");
-const KEPT: Source = Code("crates/proxy/src/dispatch/cached.rs", "const SMALL_MAX: usize = ");
+const KEPT: Source = Code("crates/proxy/src/features/cached.rs", "const SMALL_MAX: usize = ");
 const KEPT_AT_MOST: Source =
-    Code("crates/proxy/src/dispatch/cached.rs", "const LARGE_MAX: usize = ");
+    Code("crates/proxy/src/features/cached.rs", "const LARGE_MAX: usize = ");
 
 const ENTRIES: &[Entry] = &[
     entry("README.md", "listens on [127.0.0.1:6033]", Default("listen")),
@@ -62,7 +61,7 @@ const ENTRIES: &[Entry] = &[
     entry(
         "ARCHITECTURE.md",
         "or if [32] kills are under way",
-        Code("crates/proxy/src/dispatch/kill.rs", "const KILLERS_MAX: u64 = "),
+        Code("crates/proxy/src/road/kill.rs", "const KILLERS_MAX: u64 = "),
     ),
     entry(
         "SECURITY.md",

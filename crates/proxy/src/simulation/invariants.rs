@@ -1,0 +1,130 @@
+//! What holds of a worker whenever none of its tasks runs: each invariant is a function, which a simulated world calls
+//! after each of its steps.
+//!
+//! Knows how things hang together, and changes nothing. An answer is what is broken, one line each.
+
+use std::rc::Rc;
+
+use crate::state::backend::Backend;
+use crate::state::client::Client;
+use crate::state::client_state::{BackendState, ClientState};
+use crate::state::worker::Worker;
+
+/// All of them.
+pub(crate) fn broken(worker: &Worker) -> Vec<String> {
+    let mut broken = Vec::new();
+    for backend in worker.backends.borrow().values() {
+        let checks = [held_by_one(worker, backend), slot_is_used(backend)];
+        for what in checks.into_iter().flatten() {
+            broken.push(format!("backend {} ({:?}): {what}", backend.id, backend.state()));
+        }
+    }
+    for client in worker.clients.borrow().values() {
+        let checks = [
+            waits_where_it_says(worker, client),
+            has_its_command(client),
+            has_its_backend(client),
+            gets_one_reply(worker, client),
+            never_waits_with_locks(client),
+            owns_nothing_at_rest(client),
+        ];
+        for what in checks.into_iter().flatten() {
+            broken.push(format!("client {} ({:?}): {what}", client.id, client.state()));
+        }
+    }
+    if !worker.agenda.is_empty() {
+        broken.push("what a statement has left was not worked off".to_owned());
+    }
+    broken
+}
+
+/// A backend and the client that holds it name each other, and the client is there.
+fn held_by_one(worker: &Worker, backend: &Rc<Backend>) -> Option<String> {
+    let holder = backend.holder.borrow();
+    let holder = holder.as_ref()?;
+    let own = holder.backend();
+    if !own.as_ref().is_some_and(|own| Rc::ptr_eq(own, backend)) {
+        let own = own.map(|own| own.id);
+        return Some(format!("client {} holds it, and says that it has {own:?}", holder.id));
+    }
+    let is_there = worker.clients.borrow().contains_key(&holder.id);
+    (!is_there).then(|| format!("client {} holds it, and is gone", holder.id))
+}
+
+/// A slot belongs to something that runs.
+fn slot_is_used(backend: &Backend) -> Option<String> {
+    let is_used = !backend.in_flight.borrow().is_empty();
+    (backend.has_slot() && !is_used).then(|| "it has a slot, and runs nothing".to_owned())
+}
+
+/// A client whose command waits is where its state says, and no other client is.
+fn waits_where_it_says(worker: &Worker, client: &Rc<Client>) -> Option<String> {
+    let waits = client.waiting.take();
+    let is_waiting = waits.is_some();
+    client.waiting.set(waits);
+    let stranded = worker.stranded.borrow();
+    let is_stranded = || stranded.iter().any(|it| Rc::ptr_eq(&it.client, client));
+    match client.state() {
+        ClientState::Queued if !is_waiting => Some("it is in no queue".to_owned()),
+        ClientState::Stranded if is_waiting || !is_stranded() => {
+            Some("it is not among those that wait for a server".to_owned())
+        }
+        ClientState::Reading | ClientState::Writing if is_waiting => {
+            Some("it is in a queue, and has no command".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// A command is kept while it waits or is prepared for, and at no other time.
+fn has_its_command(client: &Client) -> Option<String> {
+    let has = client.current.borrow().is_some();
+    match client.state() {
+        ClientState::Queued | ClientState::Stranded if !has => {
+            Some("its command is not there".to_owned())
+        }
+        ClientState::Reading if has => Some("a command is left of it".to_owned()),
+        _ => None,
+    }
+}
+
+/// A client that has a backend holds it, or has something in flight there.
+fn has_its_backend(client: &Rc<Client>) -> Option<String> {
+    let backend = client.backend();
+    if let (ClientState::Reading, Some(backend)) = (client.state(), &backend) {
+        let holder = backend.holder.borrow();
+        let is_holder = holder.as_ref().is_some_and(|holder| Rc::ptr_eq(holder, client));
+        if !is_holder {
+            return Some(format!("backend {} is not its own", backend.id));
+        }
+        if backend.state() == BackendState::Closing {
+            return Some(format!("backend {} is closed", backend.id));
+        }
+    }
+    None
+}
+
+/// At most one command of a client is in flight.
+fn gets_one_reply(worker: &Worker, client: &Rc<Client>) -> Option<String> {
+    let mut count = 0;
+    for backend in worker.backends.borrow().values() {
+        let flights = backend.in_flight.borrow();
+        let clients = flights.iter().filter(|flight| flight.purpose.is_clients());
+        let own = clients.filter_map(|flight| flight.client.as_ref());
+        count += own.filter(|own| Rc::ptr_eq(own, client)).count();
+    }
+    (count > 1).then(|| format!("{count} commands of it are in flight"))
+}
+
+/// A client that may hold locks does not wait for those that may wait for it.
+fn never_waits_with_locks(client: &Client) -> Option<String> {
+    let has_locks = client.backend().is_some() && client.session.borrow().in_transaction();
+    let waits = matches!(client.state(), ClientState::Queued | ClientState::Stranded);
+    (waits && has_locks).then(|| "it waits in the queue with a transaction open".to_owned())
+}
+
+/// A client at rest has been sent all of its reply, and owns no buffer for it.
+fn owns_nothing_at_rest(client: &Client) -> Option<String> {
+    let is_at_rest = client.state() == ClientState::Reading;
+    (is_at_rest && client.is_draining()).then(|| "it has not taken all of its reply".to_owned())
+}
