@@ -7,10 +7,12 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use anyhow::{Result, anyhow, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
+use bench::progress::Progress;
 use bench::table::{Colours, Table, TableCell};
 use testkit::fake_client::FakeClient;
 
@@ -39,7 +41,21 @@ struct Work {
     clients: u32,
     limit: u32,
     statements: u32,
-    once: fn(&mut FakeClient, u32) -> Result<()>,
+    once: fn(&mut FakeClient, Turn) -> Result<()>,
+}
+
+/// Which time a client does it.
+#[derive(Clone, Copy)]
+struct Turn {
+    /// A number of the client's own, from 0: no two write the same row.
+    client: u32,
+    number: u32,
+}
+
+impl Turn {
+    const fn row(self) -> u32 {
+        (self.client * 16 + self.number % 16) % 1024
+    }
 }
 
 const WORKS: &[Work] = &[
@@ -83,6 +99,7 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     let mut table = Table::new(&columns);
     let mut most: f64 = 0.0;
     let asked = |work: &&Work| extent.only.as_ref().is_none_or(|only| work.name.contains(only));
+    let mut progress = Progress::begin("statements", WORKS.iter().filter(asked).count() as u64);
     for (number, work) in WORKS.iter().enumerate().filter(|(_, work)| asked(work)) {
         let cost = count(work, extent, flifo, &server, interrupt)?;
         most = most.max(cost.allocations);
@@ -102,7 +119,9 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
             row.push(TableCell::plain(format!("{:.3}", cost.instructions / other)));
         }
         table.row(row);
+        progress.step(&format!("{}, {}: {:.0}", work.name, work.clients, cost.instructions));
     }
+    drop(progress);
     println!("A statement, outside of the kernel:");
     print!("{}", table.render(Colours::Off));
     ensure!(
@@ -128,41 +147,45 @@ fn count(
     interrupt: &Interrupt,
 ) -> Result<Cost> {
     let watched = Watched::start(flifo, server, work.limit, interrupt)?;
+    // So that what is done by the clock does not count: one client takes longer for as many statements.
+    let turns = extent.turns * if work.clients == 1 { 4 } else { 1 };
     let go = |turns: u32| {
+        let next = AtomicU32::new(0);
         watched.proxy.work(work.clients, |client| {
+            let own = next.fetch_add(1, Relaxed);
             // Prepared once for each client: its first statement.
             let text = "SELECT b, c FROM counted.t WHERE a = ?";
             let id = client.prepare(text).map_err(|it| anyhow!("not prepared: {it:?}"))?;
             ensure!(id == 1, "the first statement of a client has the number {id}");
-            (0..turns).try_for_each(|turn| (work.once)(client, turn))
+            (0..turns).try_for_each(|number| (work.once)(client, Turn { client: own, number }))
         })
     };
     go(WARM_UP)?;
     let few = watched.count(|| go(WARM_UP))?;
-    let many = watched.count(|| go(WARM_UP + extent.turns))?;
-    let done = f64::from(work.clients * extent.turns * work.statements);
+    let many = watched.count(|| go(WARM_UP + turns))?;
+    let done = f64::from(work.clients * turns * work.statements);
     let each = |of: fn(&str) -> u64| (of(&many) as f64 - of(&few) as f64) / done;
     let (instructions, allocations) = (each(instructions), each(calls));
     Ok(Cost { instructions, allocations, profile: many })
 }
 
-fn read(client: &mut FakeClient, turn: u32) -> Result<()> {
-    ask(client, &format!("SELECT b, c FROM counted.t WHERE a = {}", turn % 64))
+fn read(client: &mut FakeClient, turn: Turn) -> Result<()> {
+    ask(client, &format!("SELECT b, c FROM counted.t WHERE a = {}", turn.row()))
 }
 
-fn range(client: &mut FakeClient, turn: u32) -> Result<()> {
-    let from = turn % 1024;
+fn range(client: &mut FakeClient, turn: Turn) -> Result<()> {
+    let from = turn.row();
     ask(client, &format!("SELECT c FROM counted.t WHERE a BETWEEN {from} AND {}", from + 99))
 }
 
-fn write(client: &mut FakeClient, turn: u32) -> Result<()> {
-    ask(client, &format!("UPDATE counted.t SET b = {turn} WHERE a = {}", turn % 64))
+fn write(client: &mut FakeClient, turn: Turn) -> Result<()> {
+    ask(client, &format!("UPDATE counted.t SET b = {} WHERE a = {}", turn.number, turn.row()))
 }
 
 /// As many statements as sysbench's read/write has.
-fn transact(client: &mut FakeClient, turn: u32) -> Result<()> {
+fn transact(client: &mut FakeClient, turn: Turn) -> Result<()> {
     ask(client, "BEGIN")?;
-    (0..14).try_for_each(|number| read(client, turn + number))?;
+    (0..14).try_for_each(|_| read(client, turn))?;
     (0..4).try_for_each(|_| write(client, turn))?;
     ask(client, "COMMIT")
 }
@@ -174,9 +197,9 @@ fn ask(client: &mut FakeClient, text: &str) -> Result<()> {
 }
 
 /// The read with a number for its row.
-fn execute(client: &mut FakeClient, turn: u32) -> Result<()> {
+fn execute(client: &mut FakeClient, turn: Turn) -> Result<()> {
     let head = b"\x17\x01\0\0\0\0\x01\0\0\0\0\x01\x03\0";
-    let answer = client.command(&[&head[..], &(turn % 64).to_le_bytes()].concat());
+    let answer = client.command(&[&head[..], &turn.row().to_le_bytes()].concat());
     ensure!(answer.is_ok(), "an execute: {answer:?}");
     Ok(())
 }
