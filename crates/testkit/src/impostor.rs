@@ -196,6 +196,11 @@ impl Visit {
         };
         Self { user, client }
     }
+
+    /// Whether Flifo itself logs in on its server.
+    fn is_pooled(self) -> bool {
+        !self.user.starts_with("through")
+    }
 }
 
 /// What clients answer the greeting by.
@@ -306,6 +311,10 @@ fn lane(
             break;
         }
         let visit = Visit::of(seed);
+        if visit.is_pooled() {
+            // An honest connection at rest would serve it.
+            impostor.end(visit.user);
+        }
         impostor.lie(Some(Lies::Seed(seed)));
         let begun = Instant::now();
         // Twice: the next connection finds another key, another offer, other demands.

@@ -45,13 +45,19 @@ pub(super) struct Impostor {
 struct Shared {
     lies: Mutex<Option<(Lies, u32)>>,
     heard: Mutex<Vec<Heard>>,
-    /// Those that are lied to.
-    streams: Mutex<HashMap<u32, TcpStream>>,
+    connections: Mutex<HashMap<u32, Connection>>,
     opened: AtomicU32,
     is_over: AtomicBool,
     made_up: Shown,
     of_another: Shown,
     signed: Shown,
+}
+
+struct Connection {
+    stream: TcpStream,
+    is_lied_to: bool,
+    /// The one that has logged in; empty before.
+    user: String,
 }
 
 /// What was heard on a connection.
@@ -112,7 +118,7 @@ impl Impostor {
         let shared = Arc::new(Shared {
             lies: Mutex::default(),
             heard: Mutex::default(),
-            streams: Mutex::default(),
+            connections: Mutex::default(),
             opened: AtomicU32::new(0),
             is_over: AtomicBool::new(false),
             made_up: offer(None),
@@ -135,16 +141,27 @@ impl Impostor {
 
     /// Closes the connections that are lied to, and gives what was heard on them.
     pub(super) fn leave(&self) -> Vec<Heard> {
-        let is_gone = || {
-            let streams = lock(&self.shared.streams);
-            streams.values().for_each(|stream| {
-                // It may be closed already.
-                let _ = stream.shutdown(Shutdown::Both);
-            });
-            streams.is_empty()
-        };
-        wait_for("the impostor's threads", is_gone);
+        self.close(|connection| connection.is_lied_to);
         std::mem::take(&mut lock(&self.shared.heard))
+    }
+
+    /// Closes the connections of this user: its next client needs a new one.
+    pub(super) fn end(&self, user: &str) {
+        self.close(|connection| connection.user == user);
+    }
+
+    fn close(&self, is_one: impl Fn(&Connection) -> bool) {
+        let are_gone = || {
+            let connections = lock(&self.shared.connections);
+            let mut are_gone = true;
+            for connection in connections.values().filter(|it| is_one(it)) {
+                // It may be closed already.
+                let _ = connection.stream.shutdown(Shutdown::Both);
+                are_gone = false;
+            }
+            are_gone
+        };
+        wait_for("the impostor's threads", are_gone);
     }
 }
 
@@ -157,8 +174,8 @@ pub(super) fn keys() -> &'static [RsaEnd; 2] {
 impl Drop for Impostor {
     fn drop(&mut self) {
         self.shared.is_over.store(true, SeqCst);
-        for stream in lock(&self.shared.streams).values() {
-            let _ = stream.shutdown(Shutdown::Both);
+        for connection in lock(&self.shared.connections).values() {
+            let _ = connection.stream.shutdown(Shutdown::Both);
         }
         // Wakes the thread that accepts.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
@@ -176,10 +193,10 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             *connections += 1;
             Conduct::of(*lies, *connections)
         });
-        if conduct.is_some() {
-            let second = stream.try_clone().expect("a second descriptor");
-            lock(&shared.streams).insert(number, second);
-        }
+        let second = stream.try_clone().expect("a second descriptor");
+        let is_lied_to = conduct.is_some();
+        let connection = Connection { stream: second, is_lied_to, user: String::new() };
+        lock(&shared.connections).insert(number, connection);
         drop(lies);
         let shared = Arc::clone(shared);
         thread::spawn(move || {
@@ -199,8 +216,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             });
             if !is_honest {
                 lock(&shared.heard).push(heard);
-                lock(&shared.streams).remove(&number);
             }
+            lock(&shared.connections).remove(&number);
         });
     }
 }
@@ -244,6 +261,9 @@ async fn serve(stream: Stream, shared: &Shared, number: u32, heard: &mut Heard) 
     talk.write(&payload).await.ok()?;
     let (mut talk, login) = secured(talk, shared, heard).await?;
     heard.user = String::from_utf8_lossy(&login.user).into_owned();
+    if let Some(connection) = lock(&shared.connections).get_mut(&number) {
+        connection.user.clone_from(&heard.user);
+    }
     let plugin = login.plugin.unwrap_or(greeting.plugin);
     let mut lies = Lying { number, plugin: String::from_utf8_lossy(&plugin).into_owned() };
     heard.hear(&lies.plugin, &login.response);
