@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use backend::{Stream, Talk};
 use engine::account::name::UserName;
+use wire::auth::rsa::RsaEnd;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::AuthPacket;
 
@@ -114,7 +115,7 @@ pub(crate) async fn take_password<S: Borrow<Stream>>(
 ) -> Result<Secret, NoLogin> {
     // Some clients trust no Unix socket.
     let password = if asks_for_key(sent) {
-        let key = worker.shared.rsa.end().await.map_err(|error| bad(&error))?;
+        let key = own_key(worker, pass).await?;
         write_more(talk, key.public_pem().as_bytes()).await?;
         key.decrypt(&pass.lend(talk.read()).await?, nonce)
     } else if talk.stream().is_secure() {
@@ -126,6 +127,21 @@ pub(crate) async fn take_password<S: Borrow<Stream>>(
         ));
     };
     password.ok_or_else(|| denied("what the client sent hides no password"))
+}
+
+/// Flifo's own key. Half of a login's time is for the rest of it, and for the client to hear that it has no more.
+async fn own_key(worker: &Worker, pass: &Pass) -> Result<Arc<RsaEnd>, NoLogin> {
+    let limit = worker.plan().limits.login;
+    match pass.lend(tokio::time::timeout(limit / 2, worker.shared.rsa.end())).await {
+        Ok(key) => key.map_err(|error| bad(&error)),
+        Err(_) => {
+            let message = format!(
+                "Too many connections: Flifo has not made its RSA key yet, {:.1} s after the first client asked for one                  (half of limits.login); it is safe to try again, or connect in TLS",
+                limit.as_secs_f64() / 2.0
+            );
+            Err(Fault::new(Kind::LoginWaitedTooLong, message).into())
+        }
+    }
 }
 
 /// Whether a client that was asked for the password wants the public key first.
