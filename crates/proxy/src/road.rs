@@ -14,6 +14,8 @@ pub(crate) mod ending;
 pub(crate) mod entry;
 pub(crate) mod executions;
 pub(crate) mod finish;
+#[cfg(any(debug_assertions, feature = "simulation"))]
+pub(crate) mod invariants;
 pub(crate) mod kill;
 pub(crate) mod kill_orders;
 pub(crate) mod large_commands;

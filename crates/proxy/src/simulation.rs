@@ -4,8 +4,6 @@
 //! What a process has besides them (console, metrics, logs, placement) is not there. What happens between two steps of
 //! the world is the product's own code.
 
-mod invariants;
-
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,6 +20,7 @@ use crate::config::{self, Listen, Live};
 use crate::frontend::accepted::{Accepted, Socket};
 use crate::frontend::listener;
 use crate::records::Records;
+use crate::road::invariants;
 use crate::run::{event_loop, recovery};
 use crate::state::worker::{Shared, Worker};
 use crate::users::Users;

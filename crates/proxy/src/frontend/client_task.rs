@@ -11,6 +11,8 @@ use crate::frontend::change_user;
 use crate::frontend::visits;
 use crate::road::admit;
 use crate::road::client_input;
+#[cfg(debug_assertions)]
+use crate::road::invariants;
 use crate::state::client::{Client, Event};
 use crate::state::client_state::ClientState;
 use crate::state::worker::Worker;
@@ -92,6 +94,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
             }
         }
         admit::work_off(&worker);
+        #[cfg(debug_assertions)]
+        invariants::assert_client(&worker, &client);
     }
     client_input::end(&worker, &client);
     admit::work_off(&worker);

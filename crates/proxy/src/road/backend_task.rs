@@ -14,6 +14,8 @@ use crate::pool::keys::{Key, KeyId};
 use crate::pool::opener::{self, Opened};
 use crate::pool::parcel::Parcel;
 use crate::road::admit;
+#[cfg(debug_assertions)]
+use crate::road::invariants;
 use crate::road::lost_backend;
 use crate::road::replies;
 use crate::routing::route;
@@ -51,6 +53,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
             break;
         }
         admit::work_off(&worker);
+        #[cfg(debug_assertions)]
+        invariants::assert_backend(&worker, &backend);
     }
     if backend.life.get() == Life::Departed {
         admit::work_off(&worker);

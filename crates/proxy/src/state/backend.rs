@@ -221,7 +221,7 @@ impl Backend {
         }
     }
 
-    #[cfg(feature = "simulation")]
+    #[cfg(any(debug_assertions, feature = "simulation"))]
     pub(crate) fn has_slot(&self) -> bool {
         let slot = self.slot.take();
         let has = slot.is_some();

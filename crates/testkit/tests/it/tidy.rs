@@ -410,7 +410,7 @@ fn defines(source: &str, function: &str) -> bool {
 #[test]
 fn checks_of_the_invariants_are_those_that_are_named() {
     let document = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let source = root().join("crates/proxy/src/simulation/invariants.rs");
+    let source = root().join("crates/proxy/src/road/invariants.rs");
     let source = std::fs::read_to_string(source).unwrap();
     let made = checks_made(&source);
     assert!(made.len() >= 8, "{made:?}");

@@ -1,7 +1,8 @@
-//! What holds of a worker whenever none of its tasks runs: each invariant is a function, which a simulated world calls
-//! after each of its steps.
+//! What holds of a worker whenever none of its tasks runs: each invariant is a function. A simulated world calls all of
+//! them after each of its steps; debug builds, and so all tests, those of one client or backend behind each event of its.
 //!
-//! Knows how things hang together, and changes nothing. An answer is what is broken, one line each.
+//! Knows how things hang together, and changes nothing. An answer is what is broken, one line each. Release builds have
+//! none of it.
 
 use std::rc::Rc;
 
@@ -11,31 +12,56 @@ use crate::state::client_state::{BackendState, ClientState};
 use crate::state::worker::Worker;
 
 /// All of them.
+#[cfg(feature = "simulation")]
 pub(crate) fn broken(worker: &Worker) -> Vec<String> {
     let mut broken = Vec::new();
-    for backend in worker.backends.borrow().values() {
-        let checks = [held_by_one(worker, backend), slot_is_used(backend)];
-        for what in checks.into_iter().flatten() {
-            broken.push(format!("backend {} ({:?}): {what}", backend.id, backend.state()));
-        }
-    }
-    for client in worker.clients.borrow().values() {
-        let checks = [
-            waits_where_it_says(worker, client),
-            has_its_command(client),
-            has_its_backend(client),
-            gets_one_reply(worker, client),
-            never_waits_with_locks(client),
-            owns_nothing_at_rest(client),
-        ];
-        for what in checks.into_iter().flatten() {
-            broken.push(format!("client {} ({:?}): {what}", client.id, client.state()));
-        }
-    }
+    worker.backends.borrow().values().for_each(|it| broken.extend(of_backend(worker, it)));
+    worker.clients.borrow().values().for_each(|it| broken.extend(of_client(worker, it)));
     if !worker.agenda.is_empty() {
         broken.push("what a statement has left was not worked off".to_owned());
     }
     broken
+}
+
+/// A client has dealt with what had come.
+///
+/// # Panics
+/// If an invariant of it is broken.
+pub(crate) fn assert_client(worker: &Worker, client: &Rc<Client>) {
+    let broken: Vec<_> = of_client(worker, client).collect();
+    assert!(broken.is_empty(), "{}", broken.join("; "));
+}
+
+/// The same of a backend, and of the client that holds it.
+///
+/// # Panics
+/// Likewise.
+pub(crate) fn assert_backend(worker: &Worker, backend: &Rc<Backend>) {
+    let broken: Vec<_> = of_backend(worker, backend).collect();
+    assert!(broken.is_empty(), "{}", broken.join("; "));
+    let holder = backend.holder.borrow().clone();
+    if let Some(client) = holder {
+        assert_client(worker, &client);
+    }
+}
+
+fn of_backend(worker: &Worker, backend: &Rc<Backend>) -> impl Iterator<Item = String> {
+    let checks = [held_by_one(worker, backend), slot_is_used(backend)];
+    let (id, state) = (backend.id, backend.state());
+    checks.into_iter().flatten().map(move |what| format!("backend {id} ({state:?}): {what}"))
+}
+
+fn of_client(worker: &Worker, client: &Rc<Client>) -> impl Iterator<Item = String> {
+    let checks = [
+        waits_where_it_says(worker, client),
+        has_its_command(client),
+        has_its_backend(client),
+        gets_one_reply(worker, client),
+        never_waits_with_locks(client),
+        owns_nothing_at_rest(client),
+    ];
+    let (id, state) = (client.id, client.state());
+    checks.into_iter().flatten().map(move |what| format!("client {id} ({state:?}): {what}"))
 }
 
 /// A backend and the client that holds it name each other, and the client is there.
