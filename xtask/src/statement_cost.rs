@@ -2,12 +2,13 @@
 //! makes Flifo ask for memory, once its kind is known.
 //!
 //! Runs Flifo under callgrind, which does not scatter, and takes what a few statements cost from what many do: so logins
-//! and what is new are not counted. Beside Flifo, `--beside` runs another build of it.
+//! and what is new are not counted; nor is what is done by the clock, of which a slow machine has more. Beside Flifo, `--beside` runs another build of it.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
 use bench::interrupt::Interrupt;
@@ -147,8 +148,7 @@ fn count(
     interrupt: &Interrupt,
 ) -> Result<Cost> {
     let watched = Watched::start(flifo, server, work.limit, interrupt)?;
-    // So that what is done by the clock does not count: one client takes longer for as many statements.
-    let turns = extent.turns * if work.clients == 1 { 4 } else { 1 };
+    let turns = extent.turns;
     let go = |turns: u32| {
         let next = AtomicU32::new(0);
         watched.proxy.work(work.clients, |client| {
@@ -161,10 +161,24 @@ fn count(
         })
     };
     go(WARM_UP)?;
-    let few = watched.count(|| go(WARM_UP))?;
-    let many = watched.count(|| go(WARM_UP + turns))?;
+    let timed = |work: &dyn Fn() -> Result<()>| {
+        let mut took = Duration::ZERO;
+        let counted = watched.count(|| {
+            let begun = Instant::now();
+            work()?;
+            took = begun.elapsed();
+            Ok(())
+        })?;
+        anyhow::Ok((counted, took))
+    };
+    let (few, briefly) = timed(&|| go(WARM_UP))?;
+    let (many, long) = timed(&|| go(WARM_UP + turns))?;
+    let (idle, rest) = timed(&|| interrupt.sleep(REST))?;
     let done = f64::from(work.clients * turns * work.statements);
-    let each = |of: fn(&str) -> u64| (of(&many) as f64 - of(&few) as f64) / done;
+    let by_clock = long.saturating_sub(briefly).as_secs_f64() / rest.as_secs_f64();
+    let each = |of: fn(&str) -> u64| {
+        (of(&many) as f64 - of(&few) as f64 - of(&idle) as f64 * by_clock) / done
+    };
     let (instructions, allocations) = (each(instructions), each(calls));
     Ok(Cost { instructions, allocations, profile: many })
 }
@@ -232,6 +246,8 @@ fn calls(dump: &str) -> u64 {
 }
 
 const WARM_UP: u32 = 200;
+/// How long it is counted what Flifo does by the clock, without clients.
+const REST: Duration = Duration::from_secs(3);
 /// What is promised is none. A map that grows, or a line that is longer than ever, asks now and then.
 const BOUND: f64 = 0.01;
 
