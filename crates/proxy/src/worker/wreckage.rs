@@ -74,6 +74,12 @@ pub(crate) async fn comes() {
     }
 }
 
+/// Whether a panic has left something that was not given back yet.
+#[cfg(debug_assertions)]
+pub(crate) fn is_left() -> bool {
+    !LEFT.with_borrow(Vec::is_empty)
+}
+
 /// What has been left since this was asked last.
 pub(crate) fn take() -> Vec<Wreck> {
     LEFT.take()
