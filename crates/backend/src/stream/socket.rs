@@ -16,12 +16,13 @@
 //! noted in `unread`.
 
 use std::cell::Cell;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use rustix::net::{RecvFlags, SendFlags};
 use socket2::{Domain, SockRef};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
@@ -142,8 +143,11 @@ impl Socket {
 
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match &self.kind {
-            Kind::Tcp(socket) => after_write(socket, socket.try_write(bytes), bytes.len()),
-            Kind::Unix(unix) => unix.socket().write(bytes),
+            Kind::Tcp(socket) => {
+                let sent = socket.try_io(Interest::WRITABLE, || send(socket, bytes));
+                after_write(socket, sent, bytes.len())
+            }
+            Kind::Unix(unix) => send(unix.socket(), bytes),
             #[cfg(feature = "simulation")]
             Kind::Memory(memory) => memory.write(&[IoSlice::new(bytes)]),
         }
@@ -298,7 +302,12 @@ impl Socket {
         if let Kind::Memory(memory) = &self.kind {
             return memory.read(buffer);
         }
-        (&*self.raw()).read(buffer)
+        match &self.kind {
+            Kind::Tcp(socket) => receive(socket, buffer),
+            Kind::Unix(unix) => receive(unix.socket(), buffer),
+            #[cfg(feature = "simulation")]
+            Kind::Memory(_) => unreachable!("it is read above"),
+        }
     }
 
     fn raw(&self) -> SockRef<'_> {
@@ -327,6 +336,18 @@ impl Socket {
             Kind::Memory(memory) => memory.try_read_io(act),
         }
     }
+}
+
+/// The system calls themselves: those of the C library are points of cancellation, and each of them takes as many
+/// instructions for that as all else here.
+fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let (read, _) = rustix::net::recv(socket, buffer, RecvFlags::empty())?;
+    Ok(read)
+}
+
+/// The same to send.
+fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
 
 /// What was not taken whole has filled the kernel's buffer: readiness is cleared without asking.
