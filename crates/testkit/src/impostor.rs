@@ -108,6 +108,9 @@ impl Conduct {
     fn of(lies: Lies, connection: u32) -> Self {
         match lies {
             Lies::FullLogin => Self { demands: FULL_LOGIN.to_vec(), ..Self::HONEST },
+            Lies::FullLoginInPlain => {
+                Self { demands: FULL_LOGIN.to_vec(), offer: Offer::None, ..Self::HONEST }
+            }
             Lies::Seed(seed) => Self::by_chance(seed, connection),
         }
     }
@@ -306,16 +309,19 @@ fn lane(
         witness.is_some()
     });
     let mut witness = witness.expect("a client");
-    for seed in seeds.clone() {
+    // First a conduct that chance seldom has for users whose backends Flifo logs in.
+    let plain =
+        ["plain", "sha2"].map(|user| (Lies::FullLoginInPlain, Visit { user, client: sound }));
+    let drawn = seeds.clone().map(|seed| (Lies::Seed(seed), Visit::of(seed)));
+    for (lies, visit) in plain.into_iter().chain(drawn) {
         if is_over() {
             break;
         }
-        let visit = Visit::of(seed);
         if visit.is_pooled() {
             // An honest connection at rest would serve it.
             impostor.end(visit.user);
         }
-        impostor.lie(Some(Lies::Seed(seed)));
+        impostor.lie(Some(lies));
         let begun = Instant::now();
         // Twice: the next connection finds another key, another offer, other demands.
         let ends: Vec<_> = (0..2).map(|_| client::visit(flifo.port(), visit)).collect();
@@ -324,7 +330,7 @@ fn lane(
         impostor.lie(None);
         report.visits += 2;
         report.connections += heard.len() as u64;
-        let at = format!("{mode}, {through}, seed {seed}, {visit:?}");
+        let at = format!("{mode}, {through}, {lies:?}, {visit:?}");
         for end in ends {
             if end == End::Closed || took > LATE {
                 report.findings.push(format!("{at}: after {took:?} {end:?}: {heard:?}"));

@@ -210,7 +210,7 @@ pub struct Settled {
 /// Clients in a row that get the same.
 const AGREE: u32 = 16;
 
-/// Longer than any promise: the machine may be busy, and who watches rests twenty times as long as a look took.
+/// Longer than any promise: the machine may be busy, and the watch rests twenty times as long as its look took.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// What should be seen, as it is seen.

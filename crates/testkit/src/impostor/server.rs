@@ -35,6 +35,8 @@ pub(super) enum Lies {
     Seed(u64),
     /// That of the server itself, where it does not remember the password.
     FullLogin,
+    /// The same without TLS.
+    FullLoginInPlain,
 }
 
 pub(super) struct Impostor {
