@@ -2,7 +2,8 @@
 //! makes Flifo ask for memory, once its kind is known.
 //!
 //! Runs Flifo under callgrind, which does not scatter, and takes what a few statements cost from what many do: so logins
-//! and what is new are not counted; nor is what is done by the clock, of which a slow machine has more. Beside Flifo, `--beside` runs another build of it.
+//! and what is new are not counted; nor is what is done by the clock, of which a slow machine has more. `--beside` runs
+//! another build of Flifo as well.
 
 use std::collections::HashSet;
 use std::fs;
