@@ -26,8 +26,12 @@ pub(crate) fn ok(
     }
     let mut changes = Vec::new();
     let begins = listens.has(Listen::Transactions) && !listened.has(Listen::Transactions);
-    if begins && is_whole_reply(packet, ok.status) {
-        // To the server this is not new: it has told Flifo of transactions before.
+    let is_told = || {
+        let mut told = Changes::new(ok.changes).flatten();
+        told.any(|change| matches!(change, Change::TransactionState(_)))
+    };
+    if begins && is_whole_reply(packet, ok.status) && !is_told() {
+        // To the server this is not new, if it has told Flifo of transactions before.
         put_change(&mut changes, Change::TransactionState(NO_TRANSACTION));
     }
     for change in Changes::new(ok.changes).flatten() {
@@ -116,5 +120,19 @@ mod tests {
         assert!(!told(1, 0, all), "it was told before");
         assert!(!told(2, 0, Marks::default()), "there is no room for more");
         assert!(!told(1, Status::MORE_RESULTS.0, Marks::default()), "nor here");
+    }
+
+    #[test]
+    fn what_the_server_tells_by_itself_is_not_told_twice() {
+        let capabilities = Capabilities::PROTOCOL_41 | Capabilities::SESSION_TRACK;
+        let mut changes = Vec::new();
+        put_change(&mut changes, Change::TransactionState(NO_TRANSACTION));
+        let ok_packet =
+            OkPacket { changes: &changes, status: Status::STATE_CHANGED, ..OkPacket::EMPTY };
+        let scratch = RefCell::default();
+        let packet = written(&ok_packet, &[0, 0, 0, 1, 0], capabilities, &scratch);
+        let listens = (Marks::default(), Marks::default().with(Listen::Transactions));
+        let out = ok(&ok_packet, &packet, capabilities, listens, &scratch, |_| {});
+        assert_eq!(out.expect("it is written anew"), packet);
     }
 }
