@@ -136,7 +136,8 @@ async fn own_key(worker: &Worker, pass: &Pass) -> Result<Arc<RsaEnd>, NoLogin> {
         Ok(key) => key.map_err(|error| bad(&error)),
         Err(_) => {
             let message = format!(
-                "Too many connections: Flifo has not made its RSA key yet, {:.1} s after the first client asked for one                  (half of limits.login); it is safe to try again, or connect in TLS",
+                "Too many connections: Flifo has not made its RSA key yet; this client waited for it for {:.1} s (half of \
+                 limits.login). It is safe to try again, or connect in TLS",
                 limit.as_secs_f64() / 2.0
             );
             Err(Fault::new(Kind::LoginWaitedTooLong, message).into())
