@@ -166,28 +166,28 @@ impl Cluster {
     }
 
     /// The server in whose words pooled clients are greeted: one of the first cluster that has been met, if there is one.
-    pub(crate) fn greeter(&self) -> ServerId {
+    pub(crate) fn greeter(&self) -> &Server {
         self.greeter_in(self.first_cluster().id)
     }
 
     /// The same of another cluster.
-    pub(crate) fn greeter_in(&self, cluster: ClusterId) -> ServerId {
-        let Some(members) = self.routes(cluster) else { return self.first().id };
+    pub(crate) fn greeter_in(&self, cluster: ClusterId) -> &Server {
+        let Some(members) = self.routes(cluster) else { return self.first() };
         let is_known = |id: &ServerId| self.server(*id).facts.greeting().is_some();
         let mut ids = members.servers().map(|server| server.id);
         let met = members.writer().filter(is_known).or_else(|| ids.find(is_known));
-        met.unwrap_or_else(|| self.first_of(members))
+        self.server(met.unwrap_or_else(|| self.first_of(members)))
     }
 
     /// The server that is asked about a user: of the cluster of its clients.
-    pub(crate) fn asked_of(&self, plan: &Plan, user: &UserName) -> ServerId {
+    pub(crate) fn asked_of(&self, plan: &Plan, user: &UserName) -> &Server {
         match self.are_several() {
             true => self.greeter_in(self.serving(plan, user)),
             false => self.greeter(),
         }
     }
 
-    /// The server of a cluster that is named first.
+    /// The first server of a cluster that the configuration names. Of one that is not named any more, the first of all.
     pub(crate) fn first_of(&self, members: &Members) -> ServerId {
         members.servers().next().map_or_else(|| self.first().id, |server| server.id)
     }

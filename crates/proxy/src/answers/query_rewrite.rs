@@ -112,7 +112,7 @@ pub(crate) fn put_counts(
 /// Puts the GTID of the client's own last write in the place of the variable that asks for it.
 pub(crate) fn put_gtid(worker: &Worker, client: &Client, query: &mut QueryPacket<'_>) {
     // No other server has such a variable, and it says so.
-    if worker.at(worker.shared.cluster.greeter()).server.facts.is_mariadb() {
+    if worker.shared.cluster.greeter().facts.is_mariadb() {
         let text = query.text();
         let put = client.gtid.with(|gtid| gtid::put(text, gtid));
         let text = put.unwrap_or_else(|| gtid::put(text, &[]));

@@ -290,7 +290,7 @@ async fn sorted(worker: &Worker) -> Result<Sorted, NoBackend> {
         UserName::of_account(worker.plan().server.accounts_user.as_deref().unwrap_or_default());
     let name = &name;
     let user = worker.shared.users.get(name).ok_or(NoBackend::NoCredential)?;
-    let server = worker.shared.cluster.server(worker.shared.cluster.greeter());
+    let server = worker.shared.cluster.greeter();
     let dialer = &worker.shared.cluster.dialer;
     let attempt = async |credential: &Credential| {
         dialer.log_in_as(server, name, credential, dial::POOLED, UTF8MB4).await

@@ -41,9 +41,7 @@ pub(crate) async fn confirm(
         Err(error) if error.is_refusal() || terms.are_refused() => {
             see_refusal(worker, name, user, &error);
             tracing::debug!(user = %name, %error, "the server does not let a user in any more");
-            Err(error.fault(
-                worker.shared.cluster.server(worker.shared.cluster.asked_of(&worker.plan(), name)),
-            ))
+            Err(error.fault(worker.shared.cluster.asked_of(&worker.plan(), name)))
         }
         Err(error) => {
             tracing::debug!(user = %name, %error, "a user's rights cannot be confirmed");
@@ -70,8 +68,7 @@ fn is_confirmed(worker: &Worker, name: &UserName, user: &User) -> bool {
     let (era, at) = user.rights.confirmed.last(rights);
     let now = crate::worker::clock::read();
     !rights.eras.is_over(era, &user.rights.changed) && {
-        let server =
-            worker.shared.cluster.server(worker.shared.cluster.asked_of(&worker.plan(), name));
+        let server = worker.shared.cluster.asked_of(&worker.plan(), name);
         let bound = worker.plan().server.rights_bound;
         !rights.is_beyond(&server.facts.rights, at, now, bound)
     }
@@ -80,7 +77,7 @@ fn is_confirmed(worker: &Worker, name: &UserName, user: &User) -> bool {
 /// Logs in as the user and leaves.
 async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<(), NoBackend> {
     let _place = worker.pass_through_logins.enter_again().await;
-    let server = worker.shared.cluster.server(worker.shared.cluster.asked_of(&worker.plan(), name));
+    let server = worker.shared.cluster.asked_of(&worker.plan(), name);
     let dialer = &worker.shared.cluster.dialer;
     let attempt = async |credential: &Credential| {
         dialer.log_in_as(server, name, credential, dial::POOLED, UTF8MB4).await

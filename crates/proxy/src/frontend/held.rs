@@ -335,7 +335,7 @@ fn is_of_account(error: &NoBackend) -> bool {
 }
 
 fn asked_in(worker: &Worker, cluster: ClusterId) -> &Server {
-    worker.shared.cluster.server(worker.shared.cluster.greeter_in(cluster))
+    worker.shared.cluster.greeter_in(cluster)
 }
 
 /// Logs in as the user, as its backends do, and asks what its account is.

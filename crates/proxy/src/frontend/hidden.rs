@@ -281,7 +281,7 @@ async fn read(
     name: &UserName,
 ) -> Result<FoundDefinitions, NoBackend> {
     let user = worker.shared.users.get(name).ok_or(NoBackend::NoCredential)?;
-    let server = worker.shared.cluster.server(worker.shared.cluster.greeter_in(cluster));
+    let server = worker.shared.cluster.greeter_in(cluster);
     let dialer = &worker.shared.cluster.dialer;
     let attempt = async |credential: &Credential| {
         dialer.log_in_as(server, name, credential, dial::POOLED, UTF8MB4).await

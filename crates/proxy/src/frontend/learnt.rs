@@ -180,7 +180,7 @@ fn believe(worker: &Worker, name: &UserName, trust: &Trust) {
 
 /// The server that is asked whether a password is right.
 fn asked<'w>(worker: &'w Worker, name: &UserName) -> &'w crate::cluster::servers::Server {
-    worker.shared.cluster.server(worker.shared.cluster.asked_of(&worker.plan(), name))
+    worker.shared.cluster.asked_of(&worker.plan(), name)
 }
 
 /// Logs in as the user and leaves, as one of its backends would.

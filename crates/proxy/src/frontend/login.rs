@@ -204,7 +204,7 @@ async fn log_in(
             let first = worker.shared.cluster.first_cluster();
             route::home(worker, first.id, first.mode()).await
         }
-        Greeter::Flifo => worker.shared.cluster.greeter(),
+        Greeter::Flifo => worker.shared.cluster.greeter().id,
     };
     let greeting = greeting(worker, &pending_login, greeter);
     let greeting = match greeter {
@@ -495,7 +495,7 @@ fn pooled_client(
         came_by,
         session,
         backend: None,
-        server: worker.shared.cluster.greeter_in(cluster),
+        server: worker.shared.cluster.greeter_in(cluster).id,
         mode: routed.map_or_else(|| worker.shared.cluster.get(cluster).mode(), |it| it.mode),
         routed,
         cluster,

@@ -8,7 +8,7 @@ use engine::backend_session::BackendSession;
 
 use crate::answers::answer;
 use crate::cluster::dial::NoBackend;
-use crate::cluster::servers::{Server, ServerId};
+use crate::cluster::servers::ServerId;
 use crate::features::cached::written;
 use crate::pool::keys::{Key, KeyId};
 use crate::pool::opener::{self, Opened};
@@ -96,7 +96,7 @@ pub(crate) fn depart(worker: &Rc<Worker>, backend: Rc<Backend>, to: usize) {
 }
 
 /// A backend that no client has, and that has said all that it alone knew, goes.
-pub(crate) fn send_to_successor(worker: &Rc<Worker>, backend: &Backend) {
+fn send_to_successor(worker: &Rc<Worker>, backend: &Backend) {
     backend_reset::forget(worker, backend);
     worker.backends.borrow_mut().remove(&backend.id);
     lost_backend::give_back_place(worker, backend.server, backend.key.get(), backend.id);
@@ -201,7 +201,7 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
         match opening.await.unwrap_or(Err(NoBackend::Panicked)) {
             Ok(opened) => {
                 let backend = backend_of(&worker, opened);
-                backend.is_left_behind.set(is_left_behind(&local.server, &backend));
+                backend.is_left_behind.set(backend.leads_elsewhere(&local.server));
                 local.gate.borrow_mut().opened(key);
                 worker.counters.backends_opened.add(1);
                 local.traffic.opened.add(1);
@@ -214,11 +214,6 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
         worker.agenda.look_at(server);
         admit::work_off(&worker);
     });
-}
-
-/// Whether a backend leads to where its server is no longer.
-pub(crate) fn is_left_behind(server: &Server, backend: &Backend) -> bool {
-    backend.stream.peer_address().is_some_and(|peer| !server.place.is_at(peer))
 }
 
 /// A connection that has been opened, as the worker's own.
@@ -273,7 +268,7 @@ fn forget_refused(worker: &Worker, server: ServerId, key: KeyId, error: &NoBacke
     let Some(user) = user.filter(|user| user.trust().is_some()) else { return };
     // Another server may only be late to hear of a user.
     let cluster = worker.shared.cluster.of(server).id;
-    if server == worker.shared.cluster.greeter_in(cluster) && error.is_refusal() {
+    if server == worker.shared.cluster.greeter_in(cluster).id && error.is_refusal() {
         let name = worker.pool.keys.borrow().get(key).user.clone();
         worker.shared.users.forget_refused(&name, &user, error);
     }

@@ -126,7 +126,7 @@ fn has_its_command(client: &Client) -> Option<String> {
 
 /// A client that has a backend holds it, or has something in flight there.
 fn has_its_backend(client: &Rc<Client>) -> Option<String> {
-    // It ends, and its backend with it, as soon as their tasks run.
+    // A client that ends gives up its backend when its task runs next.
     let backend = client.backend().filter(|_| !client.is_closing());
     if let (ClientState::Reading, Some(backend)) = (client.state(), &backend) {
         let holder = backend.holder.borrow();

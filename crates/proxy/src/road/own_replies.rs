@@ -214,7 +214,7 @@ pub(crate) fn finish_capture(
             Question::States => answers.states = rows,
         }
     }
-    if questions::questions(worker, backend).last().is_none_or(|(last, _)| *last != question) {
+    if questions::of(worker, backend).last().is_none_or(|(last, _)| *last != question) {
         return;
     }
     let (answers, holder) = (backend.capture.take(), backend.holder.borrow().clone());

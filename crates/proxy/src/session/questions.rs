@@ -30,7 +30,7 @@ const MYSQL_WITH_FOUND: &[(Question, &str)] =
     &[(Question::Messages, MESSAGES), (Question::Numbers, NUMBERS)];
 
 /// What this backend is asked, or is being asked.
-pub(crate) fn questions(worker: &Worker, backend: &Backend) -> &'static [(Question, &'static str)] {
+pub(crate) fn of(worker: &Worker, backend: &Backend) -> &'static [(Question, &'static str)] {
     let tells_found = backend.capture.borrow().as_ref().is_some_and(|it| it.tells_found);
     match (is_mysql(worker, backend), tells_found) {
         (false, _) => MARIADB,
@@ -49,7 +49,7 @@ pub(crate) fn begin(worker: &Worker, client: &Client, backend: &Backend) {
     let tells_affected = counts.are_affected_on_backend();
     backend.capture.replace(Some(Answers { tells_found, tells_affected, ..Answers::default() }));
     backend.in_one_write(|| {
-        for (question, text) in questions(worker, backend) {
+        for (question, text) in of(worker, backend) {
             session_setup::send(backend, Setup::query(Purpose::Capture(*question), text));
         }
     });

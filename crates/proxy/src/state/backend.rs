@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use wire::frame::{self, HEADER, PAYLOAD_MAX, put_packet_with};
 use wire::{Capabilities, statement};
 
-use crate::cluster::servers::ServerId;
+use crate::cluster::servers::{Server, ServerId};
 use crate::pool::keys::KeyId;
 use crate::state::client::Client;
 use crate::state::client_state::{BackendState, ClientState};
@@ -390,6 +390,11 @@ impl Backend {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
+    }
+
+    /// Whether it leads to where its server is no longer.
+    pub(crate) fn leads_elsewhere(&self, server: &Server) -> bool {
+        self.stream.peer_address().is_some_and(|peer| !server.place.is_at(peer))
     }
 
     /// Whether what the server says cannot go on because its client does not take it.

@@ -6,7 +6,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::road::backend_task;
 use crate::session::supply;
 use crate::state::local::Local;
 use crate::state::worker::Worker;
@@ -23,7 +22,7 @@ pub(crate) fn look(worker: &Rc<Worker>, local: &Local) {
         return;
     }
     for backend in worker.backends.borrow().values().filter(|backend| backend.server == server.id) {
-        backend.is_left_behind.set(backend_task::is_left_behind(server, backend));
+        backend.is_left_behind.set(backend.leads_elsewhere(server));
     }
     // Idle backends mostly lead to the old address.
     supply::close_idle_for(worker, local, Duration::ZERO);
