@@ -181,7 +181,6 @@ fn answer(worker: &Worker, client: &Client, mut command: Box<Command>, entry: &E
         notes::see_cached(worker, client, *noted, entry.rows);
     }
     let mut session = client.session.borrow_mut();
-    sharing::keep_types(&mut session, &command);
     let end = SharedEnd::Rows { rows: entry.rows, status: entry.status };
     observe::end_shared(&mut session, &command.facts, &end);
     drop(session);

@@ -462,7 +462,6 @@ fn answer(
         notes::see_end(worker, backend, client, flight, *noted);
     }
     let mut session = client.session.borrow_mut();
-    keep_types(&mut session, &command);
     if session.settings.is_none() {
         session.see_settings(&backend.session.borrow());
     }
@@ -473,16 +472,6 @@ fn answer(
     worker.counters.spared.add(1);
     worker.buffers.forget(command.end());
     over.map_or(AfterReply::AwaitCommand, AfterReply::Over)
-}
-
-/// The client may leave the types of parameters out from now on that it has sent.
-pub(crate) fn keep_types(session: &mut Session, command: &Command) {
-    let payload = command.packet.get(HEADER..).unwrap_or_default();
-    let Some(id) = command.facts.in_hand.map(|it| it.id) else { return };
-    let Some(prepared) = session.statements.get(id) else { return };
-    if let Ok(execute) = Execute::decode(payload, prepared.parameters) {
-        prepared.learn_types(execute.types);
-    }
 }
 
 /// The leader of the run on this backend does not read the reply: its followers do not wait for that.

@@ -87,12 +87,20 @@ pub(crate) fn read(
     let kept = statement.kept();
     let source = Rc::clone(&statement.source);
     let intent = source.intent;
-    let is_read = Execute::decode(&packet[HEADER..], statement.parameters).is_ok();
+    let executes = opcode == Opcode::StmtExecute;
+    let runs = executes || opcode == Opcode::StmtBulkExecute;
+    let read = Execute::decode(&packet[HEADER..], statement.parameters);
+    let is_read = read.is_ok();
+    if let Ok(execute) = read
+        && runs
+    {
+        // Whatever becomes of this one, the client may leave them out from now on.
+        statement.learn_types(execute.types);
+    }
     // A backend that is kept for good may have been told messages, too.
     let may_yield = session.diagnostics() == Diagnostics::Marked || session.can_yield();
     drop(session);
-    let executes = opcode == Opcode::StmtExecute;
-    if worker.ruled.is_on() && (executes || opcode == Opcode::StmtBulkExecute) {
+    if worker.ruled.is_on() && runs {
         let after = execute_by_rules(worker, client, command, packet, &source);
         let AfterRules::GoesOn(goes_on) = after else { return };
         command = goes_on;
@@ -163,7 +171,6 @@ fn kill_text(client: &Client, text: Text<'_>, id: u32, payload: &[u8]) -> Option
         return None;
     }
     let execute = Execute::decode(payload, 1).ok()?;
-    statement.learn_types(execute.types);
     let types = statement.types.as_deref()?;
     let value = execute.values(payload, 1, types).next()?.ok()?;
     kill::with_value(text, &value)

@@ -362,7 +362,6 @@ fn prepare_execute(
             return Ok(());
         }
     };
-    prepared.learn_types(execute.types);
     let source = prepared::source(command, prepared);
     let mut known = backend.known.borrow_mut();
     let on_backend = match &mut prepared.own {

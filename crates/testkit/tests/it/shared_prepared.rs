@@ -485,3 +485,28 @@ fn bytes_behind_an_execute_are_dropped_whatever_it_becomes() {
         assert_eq!(directly.4, value("goes on"), "{directly:?}");
     }
 }
+
+/// Drivers leave the types out from the second execute on, whatever became of the first.
+#[test]
+fn the_types_of_an_execute_that_flifo_refuses_are_known() {
+    let server = server();
+    let flifo = Flifo::start(&format!(
+        "workers = 1\n[server]\naddress = \"{}\"\nconnections_max = 1\n[limits]\nwait = \"300ms\"\n\
+         [[users]]\nname = \"{USER}\"\npassword = \"{}\"\n",
+        server.socket().display(),
+        server.password()
+    ));
+    let login = || FakeClient::login(flifo.port(), USER, server.password()).expect("a login");
+    let (mut one, mut other) = (login(), login());
+    let id = one.prepare("SELECT ?").expect("prepared");
+    other.query("BEGIN").expect("begins");
+    other.query("SELECT 1").expect("holds the only backend");
+    assert_eq!(one.command(&execute_text(id, b"a", true)).unwrap_err().code(), 1637);
+    other.query("COMMIT").expect("ends");
+    let mut answer = one.command(&execute_text(id, b"b", false));
+    // A busy machine may take longer to give the backend back.
+    while answer.as_ref().is_err_and(|error| error.code() == 1637) {
+        answer = one.command(&execute_text(id, b"b", false));
+    }
+    assert_eq!(answer, value("b"));
+}
