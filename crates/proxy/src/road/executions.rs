@@ -47,60 +47,32 @@ pub(crate) fn close(worker: &Rc<Worker>, client: &Rc<Client>, id: u32) {
     }
 }
 
+/// A prepared statement as a command finds it.
+struct Named {
+    id: u32,
+    kept: KeptOnBackend,
+    source: Rc<Source>,
+    /// The parameters of an execution could be read.
+    is_read: bool,
+    /// What an earlier statement left may have to be had first.
+    may_yield: bool,
+}
+
 /// A command that names a prepared statement.
 pub(crate) fn read(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    mut command: Box<Command>,
+    command: Box<Command>,
     opcode: Opcode,
     packet: &mut [u8],
 ) {
-    let id = prepared::named(client, statement::id(&packet[HEADER..]).unwrap_or(0));
-    statement::set_id(&mut packet[HEADER..], id);
-    command.facts = diagnostics::facts(worker, client, opcode);
-    let mut session = client.session.borrow_mut();
-    let Some(statement) = session.statements.get(id) else {
-        drop(session);
-        if opcode == Opcode::StmtSendLongData {
-            // It has no reply; the execute that follows is refused.
-            return client.input.drop_rest(client.input.upload.take());
-        }
-        let fault = prepared::unknown(worker, client, opcode, id);
-        return answer::refuse_adding(worker, client, command, packet, &fault);
+    let Some((mut command, named)) = look_up(worker, client, command, opcode, packet) else {
+        return;
     };
-    let piece_of = statement::parameter_of_piece(&packet[HEADER..]);
-    if opcode == Opcode::StmtSendLongData && piece_of.is_none_or(|it| it >= statement.parameters) {
-        // As the server does it: the execute that follows is refused, until the statement is reset.
-        statement.is_spoiled |= piece_of.is_some();
-        drop(session);
-        return client.input.drop_rest(client.input.upload.take());
-    }
-    if opcode == Opcode::StmtReset {
-        statement.is_spoiled = false;
-    }
-    if statement.is_spoiled && prepared::is_refused_spoiled(opcode, &statement.source.intent) {
-        let is_mysql = worker.is_mysql(client);
-        let fault = prepared::wrong_piece(is_mysql, statement, &packet[HEADER..]);
-        drop(session);
-        return answer::refuse_adding(worker, client, command, packet, &fault);
-    }
-    let kept = statement.kept();
-    let source = Rc::clone(&statement.source);
+    let Named { id, kept, source, is_read, may_yield } = named;
     let intent = source.intent;
     let executes = opcode == Opcode::StmtExecute;
-    let runs = executes || opcode == Opcode::StmtBulkExecute;
-    let read = Execute::decode(&packet[HEADER..], statement.parameters);
-    let is_read = read.is_ok();
-    if let Ok(execute) = read
-        && runs
-    {
-        // Whatever becomes of this one, the client may leave them out from now on.
-        statement.learn_types(execute.types);
-    }
-    // A backend that is kept for good may have been told messages, too.
-    let may_yield = session.diagnostics() == Diagnostics::Marked || session.can_yield();
-    drop(session);
-    if worker.ruled.is_on() && runs {
+    if worker.ruled.is_on() && runs(opcode) {
         let after = execute_by_rules(worker, client, command, packet, &source);
         let AfterRules::GoesOn(goes_on) = after else { return };
         command = goes_on;
@@ -135,6 +107,68 @@ pub(crate) fn read(
         }
         _ => entry::enter(worker, client, command, packet),
     }
+}
+
+/// This command executes its statement.
+fn runs(opcode: Opcode) -> bool {
+    matches!(opcode, Opcode::StmtExecute | Opcode::StmtBulkExecute)
+}
+
+/// The statement that a command names, which is written into the packet by its own number; `None` where the command
+/// is answered by this.
+fn look_up(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    opcode: Opcode,
+    packet: &mut [u8],
+) -> Option<(Box<Command>, Named)> {
+    let id = prepared::named(client, statement::id(&packet[HEADER..]).unwrap_or(0));
+    statement::set_id(&mut packet[HEADER..], id);
+    command.facts = diagnostics::facts(worker, client, opcode);
+    let mut session = client.session.borrow_mut();
+    let Some(statement) = session.statements.get(id) else {
+        drop(session);
+        if opcode == Opcode::StmtSendLongData {
+            // It has no reply; the execute that follows is refused.
+            client.input.drop_rest(client.input.upload.take());
+            return None;
+        }
+        let fault = prepared::unknown(worker, client, opcode, id);
+        answer::refuse_adding(worker, client, command, packet, &fault);
+        return None;
+    };
+    let piece_of = statement::parameter_of_piece(&packet[HEADER..]);
+    if opcode == Opcode::StmtSendLongData && piece_of.is_none_or(|it| it >= statement.parameters) {
+        // As the server does it: the execute that follows is refused, until the statement is reset.
+        statement.is_spoiled |= piece_of.is_some();
+        drop(session);
+        client.input.drop_rest(client.input.upload.take());
+        return None;
+    }
+    if opcode == Opcode::StmtReset {
+        statement.is_spoiled = false;
+    }
+    if statement.is_spoiled && prepared::is_refused_spoiled(opcode, &statement.source.intent) {
+        let is_mysql = worker.is_mysql(client);
+        let fault = prepared::wrong_piece(is_mysql, statement, &packet[HEADER..]);
+        drop(session);
+        answer::refuse_adding(worker, client, command, packet, &fault);
+        return None;
+    }
+    let read = Execute::decode(&packet[HEADER..], statement.parameters);
+    let is_read = read.is_ok();
+    if let Ok(execute) = read
+        && runs(opcode)
+    {
+        // Whatever becomes of this one, the client may leave them out from now on.
+        statement.learn_types(execute.types);
+    }
+    let kept = statement.kept();
+    let source = Rc::clone(&statement.source);
+    // A backend that is kept for good may have been told messages, too.
+    let may_yield = session.diagnostics() == Diagnostics::Marked || session.can_yield();
+    Some((command, Named { id, kept, source, is_read, may_yield }))
 }
 
 /// A piece of a parameter is kept with a statement.
