@@ -324,6 +324,16 @@ impl Cluster {
         &self.servers[at].health
     }
 
+    /// How long until its next check; `None`: it is not checked. While no server is written to, each that may become the
+    /// writer is asked sooner.
+    pub fn check_interval(&self, at: usize) -> Option<Duration> {
+        let has_writer = self.writer.is_some_and(|writer| self.may_write(writer).is_ok());
+        match has_writer || self.servers[at].member.group == Group::Readers {
+            true => self.health(at).interval(),
+            false => self.health(at).short_interval(),
+        }
+    }
+
     /// Whether a server is able to work in its cluster, or group, as far as it has said.
     pub fn is_able(&self, at: usize) -> bool {
         !matches!(&self.servers[at].role, Some(Role { node: Node::NotReady(_), .. }))

@@ -357,6 +357,15 @@ impl Health {
         }
     }
 
+    /// The same where more hangs on it than on another server: as often as one that is going down or up.
+    pub fn short_interval(&self) -> Option<Duration> {
+        let interval = self.interval()?;
+        Some(match self.state {
+            State::Down => interval,
+            State::Up | State::GoingDown | State::GoingUp => interval.min(self.rules.fastinter),
+        })
+    }
+
     /// Whether a check that is due may be left out: traffic has just shown as much.
     pub fn may_skip(&self, now: Instant) -> bool {
         self.state == State::Up && self.well_until.is_some_and(|until| now < until)
@@ -451,6 +460,7 @@ mod tests {
         let now = Instant::now();
         let mut health = Health::new(rules.clone(), now);
         assert_eq!(health.interval(), Some(rules.inter));
+        assert_eq!(health.short_interval(), Some(rules.fastinter));
         health.see(failed(), Others::AreUp, now);
         assert_eq!(health.interval(), Some(rules.fastinter));
         health.see(failed(), Others::AreUp, now);

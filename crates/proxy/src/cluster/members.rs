@@ -509,7 +509,7 @@ impl Members {
                 Finding::Said(role) => decided.members.hear(at, role, begun, now),
             };
         });
-        let interval = lock(&self.state).members.health(at).interval();
+        let interval = lock(&self.state).members.check_interval(at);
         interval.unwrap_or(IN_MAINTENANCE)
     }
 

@@ -402,7 +402,8 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
                 place: |plan| &mut plan.checks.rules.fastinter,
             },
             example: None,
-            doc: "The same while the server is going down or up.",
+            doc: "The same while the server is going down or up, and where it is shorter, of each \
+                  server that is up and may be the writer, while none is written to.",
             elsewhere: &[("HAProxy", "fastinter")],
             since: FIRST,
             applies: Now,
