@@ -8,10 +8,12 @@
 
 use std::ops::RangeInclusive;
 
+use crate::auth::caching_sha2;
 use crate::bytes::{Malformed, Reader};
 use crate::capability::Capabilities;
 use crate::command::Shape;
 use crate::frame::{HEADER, Header, PAYLOAD_MAX};
+use crate::handshake::AUTH_MORE;
 use crate::response::{EOF, ERR, EofPacket, ErrPacket, LOCAL_INFILE, OK, OkPacket, Status};
 
 /// The longest packet that must be seen as a whole. An OK packet with the widest trackers stays far below.
@@ -111,6 +113,8 @@ enum Treatment {
 /// How long an answer to a preparation is: a zero, the statement's id, two counts; mostly a filler and a count of warnings,
 /// and whether definitions follow.
 const PREPARED: RangeInclusive<usize> = 9..=13;
+
+const FAST_OK: &[u8] = &[AUTH_MORE, caching_sha2::FAST_OK];
 
 impl Follower {
     /// Starts to follow the reply to a command of this shape on a backend with these capabilities.
@@ -347,6 +351,10 @@ impl Follower {
             Kind::Authentication if payload[0] == OK => {
                 self.phase = Phase::Done;
                 return Ok(Some(Kind::Ok));
+            }
+            // The client's answer takes the next number; that a short login has sufficed has no answer.
+            Kind::Authentication if payload != FAST_OK => {
+                self.sequence = self.sequence.wrapping_add(1);
             }
             // After the file comes an OK or an ERR, as a result of its own.
             Kind::LocalInfile | Kind::Progress | Kind::Authentication => {}

@@ -157,6 +157,22 @@ fn a_change_of_user_is_a_conversation() {
 }
 
 #[test]
+fn what_flifo_says_in_a_change_of_user_is_numbered_behind_the_clients_answer() {
+    let mut follower = Follower::new(Shape::Authentication, NEW);
+    // The client's answers are 2 and 4.
+    for (sequence, payload, next) in
+        [(1, &b"\xfedialog\0"[..], 3), (3, b"\x01\x04", 5), (5, b"\x01\x03", 6)]
+    {
+        let mut bytes = Vec::new();
+        put_packet(&mut bytes, sequence, payload);
+        let kind = Kind::Authentication;
+        let step = Step::Packet { kind, start: 0, end: bytes.len() };
+        assert_eq!(follower.advance(&mut bytes, 0), Ok(step));
+        assert_eq!(follower.next_sequence(), next, "{payload:?}");
+    }
+}
+
+#[test]
 fn a_row_of_more_than_one_packet_is_not_mistaken_for_its_end() {
     // Its first column is longer than 16 MiB, so the row begins with 0xfe as an EOF does; and its continuation
     // begins like an error.
