@@ -2,7 +2,7 @@
 //! anew.
 //!
 //! A pass-through client's is relayed to its server like any other command where it stays the same user and both its
-//! legs are secure or plain. Else it logs in anew on another backend: only a login knows what to do with a password
+//! legs are plain, or secure and to a server that is known to be the server. Else it logs in anew on another backend: only a login knows what to do with a password
 //! between different legs, and what another user may have and be. So does a pooled client that changes to a user whose
 //! clients are passed through: it is a pass-through one from then on. What the command names is read by
 //! [`crate::road::wanted`].

@@ -1,6 +1,7 @@
 //! Reads `COM_CHANGE_USER`: what it names, and whether a pass-through client's must become a login of its own
 //! ([`crate::frontend::change_user`]).
 
+use backend::login;
 use engine::account::name::{Brand, Packet, UserName};
 use wire::auth::Plugin;
 use wire::bytes::Reader;
@@ -46,7 +47,7 @@ pub(crate) fn brand(worker: &Worker, client: &Client) -> Brand {
 }
 
 /// Whether a pass-through client's command must become a login of its own: its password would go from one kind of leg
-/// to another, or it is to be another user.
+/// to another, or in clear text to a server that may be another one, or it is to be another user.
 pub(crate) fn needs_login(
     worker: &Worker,
     client: &Client,
@@ -59,7 +60,17 @@ pub(crate) fn needs_login(
         let name = wanted.name(brand(worker, client)).ok().filter(|_| wanted.collation != 0)?;
         Some(name == *client.user.borrow())
     };
-    client.stream.is_secure() != backend.stream.is_secure() || is_same_user() != Some(true)
+    let is_verified = || {
+        let tls = worker.at(backend.server).server.tls();
+        login::is_verified(&backend.stream, tls.pass_through.as_ref())
+    };
+    let may_be_relayed = match (client.stream.is_secure(), backend.stream.is_secure()) {
+        (false, false) => true,
+        // The client trusts its own leg, and tells its password in clear text where it is asked for it.
+        (true, true) => is_verified(),
+        _ => false,
+    };
+    !may_be_relayed || is_same_user() != Some(true)
 }
 
 #[cfg(test)]

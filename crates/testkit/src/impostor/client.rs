@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use backend::login::{BackendTls, LoginError, greet, prove_by_sha256, prove_fully};
 use backend::login::{ServerKeys, is_sha256};
+use backend::talk::TalkError;
 use backend::tls::{ForBackends, Mode, server_name};
 use backend::{Address, Talk, dial};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
+use wire::bytes::Write as _;
+use wire::command::Opcode;
 use wire::handshake::{AuthPacket, Login};
 use wire::response::{EOF, ERR};
 
@@ -22,6 +25,15 @@ pub(super) struct Client {
     /// The plugin that it answers the greeting by. Without TLS it does not tell the password unasked.
     pub(super) first: &'static str,
     pub(super) habit: Habit,
+}
+
+impl Client {
+    fn first_plugin(self) -> Plugin {
+        match Plugin::from_name(self.first.as_bytes()) {
+            Plugin::ClearPassword if !self.is_tls => Plugin::NativePassword,
+            plugin => plugin,
+        }
+    }
 }
 
 /// How a client reads what is asked of it.
@@ -41,6 +53,8 @@ pub(super) enum End {
     Left,
     /// Without a word.
     Closed,
+    /// It was sent a packet of another number than the next one.
+    OutOfOrder,
 }
 
 impl fmt::Display for End {
@@ -56,6 +70,8 @@ impl fmt::Display for End {
 pub(super) struct Connected {
     runtime: Runtime,
     talk: Talk,
+    /// That of the greeting.
+    nonce: Nonce,
 }
 
 /// What takes longer has no end.
@@ -72,12 +88,37 @@ pub(super) fn visit(port: u16, visit: Visit) -> End {
 pub(super) fn connect(port: u16, user: &str, client: Client) -> Result<Connected, End> {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let talk = runtime.block_on(async { timeout(PATIENCE, log_in(port, user, client)).await });
-    let talk = talk.expect("a login ends in time")?;
-    Ok(Connected { runtime, talk })
+    let (talk, nonce) = talk.expect("a login ends in time")?;
+    Ok(Connected { runtime, talk, nonce })
+}
+
+/// Becomes the visit's user, asks one thing, and goes.
+pub(super) fn change(mut client: Connected, visit: Visit) -> End {
+    let Connected { runtime, talk, nonce } = &mut client;
+    let become_user = async {
+        let first = visit.client.first_plugin();
+        let response = first.respond(&Secret::from(PASSWORD), nonce).unwrap_or_default();
+        let mut payload = vec![Opcode::ChangeUser as u8];
+        payload.put_nul_bytes(visit.user.as_bytes());
+        payload.push(response.len() as u8);
+        payload.extend_from_slice(&response);
+        payload.put_nul_bytes(b"");
+        payload.put_u16(45);
+        payload.put_nul_bytes(first.name());
+        talk.set_sequence(0);
+        talk.write(&payload).await.map_err(|_| End::Closed)?;
+        prove(talk, visit.client.habit, first, *nonce).await
+    };
+    let become_user = async { timeout(PATIENCE, become_user).await };
+    let became = runtime.block_on(become_user).expect("a change of user ends in time");
+    match became.and_then(|()| ask(&mut client)) {
+        Ok(()) => End::Served,
+        Err(end) => end,
+    }
 }
 
 pub(super) fn ask(client: &mut Connected) -> Result<(), End> {
-    let Connected { runtime, talk } = client;
+    let Connected { runtime, talk, .. } = client;
     let asked = async {
         talk.set_sequence(0);
         talk.write(b"\x03SELECT it").await.map_err(|_| End::Closed)?;
@@ -95,7 +136,7 @@ pub(super) fn ask(client: &mut Connected) -> Result<(), End> {
 
 /// The next payload that is not an error.
 async fn read(talk: &mut Talk) -> Result<Vec<u8>, End> {
-    let payload = talk.read().await.map_err(|_| End::Closed)?;
+    let payload = talk.read().await.map_err(|error| end(&error.into()))?;
     match payload.first() {
         Some(&ERR) => Err(end(&LoginError::refused(&payload))),
         _ => Ok(payload),
@@ -105,22 +146,20 @@ async fn read(talk: &mut Talk) -> Result<Vec<u8>, End> {
 fn end(error: &LoginError) -> End {
     match error {
         LoginError::Refused { code, .. } => End::Error(*code),
+        LoginError::Talk(TalkError::OutOfOrder { .. }) => End::OutOfOrder,
         LoginError::Talk(_) | LoginError::Tls(_) => End::Closed,
         _ => End::Left,
     }
 }
 
-async fn log_in(port: u16, user: &str, client: Client) -> Result<Talk, End> {
+async fn log_in(port: u16, user: &str, client: Client) -> Result<(Talk, Nonce), End> {
     let address = Address::Tcp { host: "127.0.0.1".to_owned(), port };
     let stream = dial::dial(&address).await.expect("Flifo listens");
     let greeted = greet(stream).await.map_err(|error| end(&error))?;
     let tls = client.is_tls.then(any_server);
     let nonce = Nonce::from_server(&Plugin::NativePassword, &greeted.greeting.nonce);
     let nonce = nonce.map_err(|_| End::Left)?;
-    let mut first = Plugin::from_name(client.first.as_bytes());
-    if first == Plugin::ClearPassword && !client.is_tls {
-        first = Plugin::NativePassword;
-    }
+    let first = client.first_plugin();
     let mut login = Login {
         capabilities: CAPABILITIES & greeted.greeting.capabilities,
         packet_max: 1 << 24,
@@ -138,7 +177,7 @@ async fn log_in(port: u16, user: &str, client: Client) -> Result<Talk, End> {
     login.encode(&mut payload);
     talk.write(&payload).await.map_err(|_| End::Closed)?;
     prove(&mut talk, client.habit, first, nonce).await?;
-    Ok(talk)
+    Ok((talk, nonce))
 }
 
 fn any_server() -> BackendTls {

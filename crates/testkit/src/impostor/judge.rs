@@ -3,8 +3,8 @@
 use backend::tls::Mode;
 use wire::auth::caching_sha2;
 
-use super::PASSWORD;
 use super::server::{Certificate, Heard, Said, keys};
+use super::{PASSWORD, Way};
 
 #[derive(Debug, Default)]
 pub(super) struct Judgement {
@@ -23,12 +23,15 @@ enum Form {
 }
 
 /// `client_is_tls`: that of the client that Flifo may have had the connection opened for.
-pub(super) fn judge(mode: Mode, client_is_tls: bool, heard: &Heard) -> Judgement {
+pub(super) fn judge((mode, way): (Mode, Way), client_is_tls: bool, heard: &Heard) -> Judgement {
     let mut judgement = Judgement::default();
-    let is_its_own = !client_is_tls && heard.is_passed_through();
+    let is_relayed = heard.is_passed_through() || heard.has_changed_user;
+    let is_its_own = !client_is_tls && is_relayed;
     for said in &heard.said {
         match form(heard, said) {
             None => {}
+            // Another server would have needed the right to make a socket at this path.
+            Some(_) if way == Way::Socket => judgement.allowed += 1,
             Some(form) if is_allowed(mode, form, heard, said, is_its_own) => judgement.allowed += 1,
             Some(form) => {
                 judgement.broken =

@@ -1,13 +1,15 @@
 //! The server that lies: one thread for each connection, which does as the conduct of its seed says, and keeps all that
 //! it hears.
 //!
-//! It knows the private part of each key that it sends. Invariants: it listens on 127.0.0.1 only; its connections are
-//! closed when it is dropped.
+//! It knows the private part of each key that it sends. Invariants: it listens on 127.0.0.1 and a Unix socket only; its
+//! connections are closed when it is dropped.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::Path;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -21,6 +23,7 @@ use tokio::time::timeout;
 use wire::Capabilities;
 use wire::auth::rsa::RsaEnd;
 use wire::auth::{Nonce, Plugin, caching_sha2};
+use wire::command::Opcode;
 use wire::handshake::{AuthPacket, FirstPacket, Login};
 use wire::response::{ERR, ErrPacket, OK, OkPacket};
 
@@ -41,6 +44,7 @@ pub(super) enum Lies {
 
 pub(super) struct Impostor {
     port: u16,
+    socket: PathBuf,
     shared: Arc<Shared>,
 }
 
@@ -56,16 +60,57 @@ struct Shared {
 }
 
 struct Connection {
-    stream: TcpStream,
+    socket: Socket,
     is_lied_to: bool,
     /// The one that has logged in; empty before.
     user: String,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    fn second(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
+            Self::Unix(stream) => Self::Unix(stream.try_clone()?),
+        })
+    }
+
+    /// It may be closed already.
+    fn shut_down(&self) {
+        let _ = match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Self::Unix(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
+    fn into_stream(self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(stream) => {
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(true)?;
+                Ok(tokio::net::TcpStream::from_std(stream)?.into())
+            }
+            Self::Unix(stream) => {
+                stream.set_nonblocking(true)?;
+                tokio::net::UnixStream::from_std(stream)?.try_into()
+            }
+        }
+    }
 }
 
 /// What was heard on a connection.
 #[derive(Clone)]
 pub(super) struct Heard {
     conduct: Conduct,
+    /// It has lied in this connection.
+    is_lied_to: bool,
+    /// This connection was honest until its client changed its user.
+    pub(super) has_changed_user: bool,
     pub(super) user: String,
     pub(super) is_tls: bool,
     /// The certificate that was shown.
@@ -127,18 +172,34 @@ impl Impostor {
             of_another: offer(Some(signed("client"))),
             signed: offer(Some(signed("server"))),
         });
-        let accepting = Arc::clone(&shared);
-        thread::spawn(move || accept(&listener, &accepting));
-        Self { port, shared }
+        let socket = folder.join("impostor.sock");
+        let by_socket = UnixListener::bind(&socket).expect("a path");
+        let (first, second) = (Arc::clone(&shared), Arc::clone(&shared));
+        thread::spawn(move || {
+            accept(&first, || listener.accept().map(|(stream, _)| Socket::Tcp(stream)));
+        });
+        thread::spawn(move || {
+            accept(&second, || by_socket.accept().map(|(stream, _)| Socket::Unix(stream)));
+        });
+        Self { port, socket, shared }
     }
 
     pub(super) const fn port(&self) -> u16 {
         self.port
     }
 
-    /// How connections are treated from now on; `None`: honestly.
-    pub(super) fn lie(&self, lies: Option<Lies>) {
-        *lock(&self.shared.lies) = lies.map(|lies| (lies, 0));
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// How connections, and changes of users, are treated from now on; `first`: how many count as made before.
+    pub(super) fn lie(&self, lies: Lies, first: u32) {
+        *lock(&self.shared.lies) = Some((lies, first));
+    }
+
+    /// From now on they are treated honestly.
+    pub(super) fn lie_no_more(&self) {
+        *lock(&self.shared.lies) = None;
     }
 
     /// Closes the connections that are lied to, and gives what was heard on them.
@@ -157,8 +218,7 @@ impl Impostor {
             let connections = lock(&self.shared.connections);
             let mut are_gone = true;
             for connection in connections.values().filter(|it| is_one(it)) {
-                // It may be closed already.
-                let _ = connection.stream.shutdown(Shutdown::Both);
+                connection.socket.shut_down();
                 are_gone = false;
             }
             are_gone
@@ -177,46 +237,43 @@ impl Drop for Impostor {
     fn drop(&mut self) {
         self.shared.is_over.store(true, SeqCst);
         for connection in lock(&self.shared.connections).values() {
-            let _ = connection.stream.shutdown(Shutdown::Both);
+            connection.socket.shut_down();
         }
-        // Wakes the thread that accepts.
+        // Wakes the threads that accept.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
+        let _ = UnixStream::connect(&self.socket);
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    while let Ok((stream, _)) = listener.accept() {
+fn accept(shared: &Arc<Shared>, next: impl Fn() -> io::Result<Socket>) {
+    while let Ok(socket) = next() {
         if shared.is_over.load(SeqCst) {
             return;
         }
         let number = shared.opened.fetch_add(1, SeqCst) + 1;
+        let second = socket.second().expect("a second descriptor");
+        // Noted while nothing changes how it is treated.
         let mut lies = lock(&shared.lies);
-        let conduct = lies.as_mut().map(|(lies, connections)| {
-            *connections += 1;
-            Conduct::of(*lies, *connections)
-        });
-        let second = stream.try_clone().expect("a second descriptor");
+        let conduct = next_conduct(&mut lies);
         let is_lied_to = conduct.is_some();
-        let connection = Connection { stream: second, is_lied_to, user: String::new() };
+        let connection = Connection { socket: second, is_lied_to, user: String::new() };
         lock(&shared.connections).insert(number, connection);
         drop(lies);
         let shared = Arc::clone(shared);
         thread::spawn(move || {
-            let is_honest = conduct.is_none();
-            let mut heard = Heard::new(conduct.unwrap_or(Conduct::HONEST));
+            let mut heard = Heard::new(conduct);
             let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
-                stream.set_nonblocking(true).expect("a socket");
-                stream.set_nodelay(true).expect("a socket");
-                let stream = tokio::net::TcpStream::from_std(stream).expect("a socket");
-                let serve = serve(stream.into(), &shared, number, &mut heard);
-                match is_honest {
-                    true => drop(serve.await),
+                let stream = socket.into_stream().expect("a socket");
+                match heard.is_lied_to {
+                    false => drop(serve(stream, &shared, number, &mut heard).await),
                     // Late, or the peer is gone: both are ends.
-                    false => drop(timeout(PATIENCE, serve).await),
+                    true => {
+                        drop(timeout(PATIENCE, serve(stream, &shared, number, &mut heard)).await);
+                    }
                 }
             });
-            if !is_honest {
+            if heard.is_lied_to {
                 lock(&shared.heard).push(heard);
             }
             lock(&shared.connections).remove(&number);
@@ -224,10 +281,19 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
+/// That of the next connection, or change of a user.
+fn next_conduct(lies: &mut Option<(Lies, u32)>) -> Option<Conduct> {
+    let (lies, made) = lies.as_mut()?;
+    *made += 1;
+    Some(Conduct::of(*lies, *made))
+}
+
 impl Heard {
-    const fn new(conduct: Conduct) -> Self {
+    fn new(conduct: Option<Conduct>) -> Self {
         Self {
-            conduct,
+            is_lied_to: conduct.is_some(),
+            has_changed_user: false,
+            conduct: conduct.unwrap_or_else(Conduct::honest),
             user: String::new(),
             is_tls: false,
             shown: Certificate::MadeUp,
@@ -240,6 +306,11 @@ impl Heard {
     pub(super) fn is_passed_through(&self) -> bool {
         const RELAYED: &str = "flifo_relay";
         self.said.iter().any(|said| said.asked_by == RELAYED)
+    }
+
+    /// Whether it numbers packets wrongly here.
+    pub(super) fn misnumbers(&self) -> bool {
+        self.conduct.demands.iter().any(|demand| matches!(demand, Demand::Misnumbered(_)))
     }
 
     fn hear(&mut self, asked_by: &str, bytes: &[u8]) {
@@ -269,29 +340,8 @@ async fn serve(stream: Stream, shared: &Shared, number: u32, heard: &mut Heard) 
     let plugin = login.plugin.unwrap_or(greeting.plugin);
     let mut lies = Lying { number, plugin: String::from_utf8_lossy(&plugin).into_owned() };
     heard.hear(&lies.plugin, &login.response);
-    for demand in &conduct.demands {
-        lies.demand(&mut talk, *demand, heard).await?;
-    }
-    match conduct.last {
-        Last::Close => return None,
-        Last::Silence => {
-            let asked_by = lies.plugin;
-            return listen(talk, &asked_by, heard).await;
-        }
-        Last::Denied => {
-            let denied = ErrPacket { code: 1045, sqlstate: *b"28000", message: b"Access denied" };
-            let mut payload = Vec::new();
-            denied.encode(&mut payload);
-            debug_assert_eq!(payload.first(), Some(&ERR));
-            talk.write(&payload).await.ok()?;
-            return None;
-        }
-        Last::Ok => {}
-    }
-    let mut payload = Vec::new();
-    OkPacket::EMPTY.encode(OK, Capabilities::PROTOCOL_41, &mut payload);
-    talk.write(&payload).await.ok()?;
-    answer(&mut talk, login.capabilities, heard).await
+    lies.let_in(&mut talk, &conduct, heard).await?;
+    answer(&mut talk, shared, login.capabilities, (number, heard)).await
 }
 
 /// The connection as it is behind the offer of TLS, and the login that came on it.
@@ -341,10 +391,28 @@ async fn listen(talk: Talk, asked_by: &str, heard: &mut Heard) -> Option<()> {
 }
 
 /// Answers commands as the server would.
-async fn answer(talk: &mut Talk, capabilities: Capabilities, heard: &mut Heard) -> Option<()> {
+async fn answer(
+    talk: &mut Talk,
+    shared: &Shared,
+    capabilities: Capabilities,
+    (number, heard): (u32, &mut Heard),
+) -> Option<()> {
     loop {
         talk.set_sequence(0);
         let command = talk.read().await.ok()?;
+        if command.first() == Some(&(Opcode::ChangeUser as u8)) {
+            let (user, plugin) = user_and_plugin(&command[1..])?;
+            if let Some(conduct) = lies_now(shared, number, &user) {
+                heard.is_lied_to = true;
+                heard.has_changed_user = true;
+                heard.conduct = conduct.clone();
+                heard.user = user;
+                heard.hear(&plugin, &command);
+                let mut lies = Lying { number, plugin };
+                lies.let_in(talk, &conduct, heard).await?;
+                continue;
+            }
+        }
         heard.hear("the session", &command);
         let mut sequence = talk.sequence();
         let bytes = match &command {
@@ -361,6 +429,29 @@ async fn answer(talk: &mut Talk, capabilities: Capabilities, heard: &mut Heard) 
     }
 }
 
+/// How the change to this user is answered, unless it is answered honestly.
+fn lies_now(shared: &Shared, number: u32, user: &str) -> Option<Conduct> {
+    let mut lies = lock(&shared.lies);
+    let conduct = next_conduct(&mut lies);
+    if let Some(connection) = lock(&shared.connections).get_mut(&number) {
+        user.clone_into(&mut connection.user);
+        connection.is_lied_to |= conduct.is_some();
+    }
+    conduct
+}
+
+/// Which user a `COM_CHANGE_USER` asks for, and the plugin of its answer.
+fn user_and_plugin(payload: &[u8]) -> Option<(String, String)> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let ended = |bytes: &[u8]| bytes.iter().position(|byte| *byte == 0);
+    let user = ended(payload)?;
+    let answer = usize::from(*payload.get(user + 1)?);
+    let schema = payload.get(user + 2 + answer..)?;
+    let plugin = schema.get(ended(schema)? + 3..).unwrap_or_default();
+    let end = ended(plugin).unwrap_or(plugin.len());
+    Some((text(&payload[..user]), text(&plugin[..end])))
+}
+
 /// A connection in which demands are made.
 struct Lying {
     number: u32,
@@ -369,6 +460,38 @@ struct Lying {
 }
 
 impl Lying {
+    /// Makes all demands, and lets the peer in, or not. `None`: the connection is over.
+    async fn let_in(
+        &mut self,
+        talk: &mut Talk,
+        conduct: &Conduct,
+        heard: &mut Heard,
+    ) -> Option<()> {
+        for demand in &conduct.demands {
+            self.demand(talk, *demand, heard).await?;
+        }
+        let mut payload = Vec::new();
+        match conduct.last {
+            Last::Close => return None,
+            Last::Silence => {
+                let said = talk.read().await.ok()?;
+                heard.hear(&self.plugin, &said);
+                return None;
+            }
+            Last::Denied => {
+                let denied =
+                    ErrPacket { code: 1045, sqlstate: *b"28000", message: b"Access denied" };
+                denied.encode(&mut payload);
+                debug_assert_eq!(payload.first(), Some(&ERR));
+                talk.write(&payload).await.ok()?;
+                return None;
+            }
+            Last::Ok => {}
+        }
+        OkPacket::EMPTY.encode(OK, Capabilities::PROTOCOL_41, &mut payload);
+        talk.write(&payload).await.ok()
+    }
+
     async fn demand(&mut self, talk: &mut Talk, demand: Demand, heard: &mut Heard) -> Option<()> {
         let mut payload = Vec::new();
         match demand {
