@@ -36,7 +36,7 @@ test:
 	cargo clippy --workspace --all-targets -- -D warnings
 	PATH="$(abspath $(TARGET))/tools/bin:$$PATH" cargo deny --log-level error check licenses bans sources
 	@rm -rf $(KEPT) && mkdir -p $(KEPT)
-	FLIFO_KEPT_DATA=$(KEPT) RUST_TEST_THREADS=$(TESTS) cargo test --workspace
+	FLIFO_IS_BUILT=1 FLIFO_KEPT_DATA=$(KEPT) RUST_TEST_THREADS=$(TESTS) cargo test --workspace
 
 package:
 	@cargo build --release --locked --package flifo --package flifo-bench

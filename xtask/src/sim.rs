@@ -162,8 +162,14 @@ fn kind(outcome: &Outcome) -> String {
 fn explain(seed: u64) {
     let shape = Shape::of(seed);
     eprintln!("seed {seed}: looking for the shortest program that shows it");
-    let fails = |program: &_| world::run_program(&shape, program).fault.is_some();
-    let program = shrink::shrink(&world::program(&shape), fails);
+    let kind = |program: &_| {
+        let fault = world::run_program(&shape, program).fault;
+        fault.map(|fault| std::mem::discriminant(&fault))
+    };
+    let program = world::program(&shape);
+    // What is left of a program may be wrong in another way.
+    let first = kind(&program);
+    let program = shrink::shrink(&program, |program| kind(program) == first);
     println!("\n{}\n{}", world::configuration(&shape), text::print(&program));
     if let Some(fault) = world::run_program(&shape, &program).fault {
         println!("{fault}");

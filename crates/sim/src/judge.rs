@@ -27,6 +27,9 @@ enum Foretold {
 /// Errors by which a client is told of what goes wrong beneath it.
 const TOLD: [u16; 10] = [1040, 1053, 1205, 1213, 1317, 1429, 1430, 1637, 1927, 1047];
 
+/// Errors of a client that asks wrongly: whatever goes wrong beneath it, it asks as it does directly.
+const NEVER_BY_FAULTS: [u16; 3] = [1064, 1210, 1835];
+
 /// The first answer that is another one than directly, for no reason that the client was told.
 pub fn compare(
     program: &Program,
@@ -61,6 +64,19 @@ pub fn compare(
             *foretold = Foretold::Nothing;
             continue;
         }
+        let differs = || {
+            let one = Program { steps: vec![step.clone()], ..program.clone() };
+            let found = compare::compare(&one, &vec![other.clone()], &vec![own.clone()]);
+            found.map(|difference| difference.at(at))
+        };
+        let is_blamed = error(own).is_some_and(|code| NEVER_BY_FAULTS.contains(&code));
+        if is_blamed
+            && matches!(other, Outcome::Reply(_))
+            && error(own) != error(other)
+            && let Some(difference) = differs()
+        {
+            return Some(difference);
+        }
         if *foretold == Foretold::Nothing {
             let is_fresh = matches!(step.action, Action::Connect | Action::Reset);
             if is_fresh && is_well(own) {
@@ -71,10 +87,8 @@ pub fn compare(
         if *foretold == Foretold::Session && !is_of_session(&step.action) {
             continue;
         }
-        let one = Program { steps: vec![step.clone()], ..program.clone() };
-        let found = compare::compare(&one, &vec![other.clone()], &vec![own.clone()]);
-        if let Some(difference) = found {
-            return Some(difference.at(at));
+        if let Some(difference) = differs() {
+            return Some(difference);
         }
     }
     None
@@ -124,8 +138,11 @@ pub fn lost(program: &Program, through: &Trace, marks: &BTreeMap<u64, u32>) -> O
             let written = match (&*text_before, outcome) {
                 // The statement is a transaction of its own, if both before it were answered well.
                 ("SET autocommit = 1", outcome) => {
-                    let is_own =
+                    let is_first =
+                        before(2).is_some_and(|(step, _)| text(&step.action) == "COMMIT");
+                    let are_well =
                         [1, 2].iter().all(|back| before(*back).is_some_and(|(_, it)| is_well(it)));
+                    let is_own = is_first && are_well;
                     if is_own { told(outcome) } else { Written::Perhaps }
                 }
                 _ => in_transaction(&steps, at),

@@ -505,7 +505,7 @@ impl Connection {
         let parsed = statements(&prepared.text).into_iter().map(|(_, tokens)| tokens);
         let mut left: VecDeque<_> = parsed.collect();
         if let Some(tokens) = left.front_mut() {
-            prepared.bind(body, tokens);
+            prepared.bind(body, tokens)?;
         }
         Ok(left)
     }
@@ -606,10 +606,11 @@ impl Flaw {
 }
 
 impl Prepared {
-    /// Puts a hash of the values in the place of the first parameter: what is answered goes by it.
-    fn bind(&mut self, execute: &[u8], tokens: &mut [Token]) {
+    /// Puts a hash of the values in the place of the first parameter: what is answered goes by it. As with MySQL, the
+    /// first execution says of which types they are.
+    fn bind(&mut self, execute: &[u8], tokens: &mut [Token]) -> Result<(), ModelError> {
         if self.parameters == 0 {
-            return;
+            return Ok(());
         }
         // Behind the number come a byte of flags, the count of iterations, NULLs, and whether types follow.
         let values = execute.get(9..).unwrap_or_default();
@@ -619,6 +620,9 @@ impl Prepared {
             let types = usize::from(self.parameters) * 2;
             let (given, behind) = rest.split_at(types.min(rest.len()));
             (self.types, rest) = (given.to_vec(), behind);
+        } else if self.types.is_empty() {
+            let message = "Incorrect arguments to mysqld_stmt_execute";
+            return Err(ModelError::new(1210, b"HY000", message.to_owned()));
         }
         let mut sum = hash(hash(0, &self.types), values.get(..nulls).unwrap_or_default());
         sum = hash(sum, rest);
@@ -629,6 +633,7 @@ impl Prepared {
         if let Some(token) = place {
             *token = Token::Quoted(format!("{sum:016x}").into_bytes());
         }
+        Ok(())
     }
 }
 

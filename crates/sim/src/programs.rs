@@ -81,6 +81,7 @@ const KINDS: &[&str] = &[
     ":prepare {p} SELECT ?, @a ;; :execute {p} int:{n} ;; :execute {p} text:word ;; :close {p}",
     ":prepare {p} SELECT b FROM t WHERE id = ? ;; :execute {p} int:{n}",
     ":prepare {p} INSERT INTO t (b) VALUES (?) ;; :execute {p} int:{n} ;; :execute {p} int:{n} ;; SELECT * FROM t",
+    ":prepare {p} SELECT ?, @b ;; :execute {p} int:{n} ;; :execute {p} untyped int:{n} ;; :execute {p} untyped int:{n}",
     ":execute {p} int:{n}",
     ":execute {p} untyped int:{n}",
     ":prepare {p} SELEKT ?",

@@ -438,7 +438,7 @@ pub fn configuration(shape: &Shape) -> String {
     let limit = 1 + dice.below(connections + 2);
     let pipeline = *dice.pick(&[1, 1, 2, 4, 8]);
     let workers = *dice.pick(&[1, 1, 2, 3]);
-    let wait = if shape.faults { *dice.pick(&["120s", "1s", "300ms"]) } else { "120s" };
+    let wait = if shape.faults { *dice.pick(&["120s", "1s", "300ms", "20ms"]) } else { "120s" };
     let shares = *dice.pick(&["off", "off", "on"]);
     // Users that are not named are passed through.
     let named = *dice.pick(&[USERS, USERS, USERS - 1, 1]);

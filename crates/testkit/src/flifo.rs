@@ -331,6 +331,10 @@ pub fn take_over_command(program: &Path, console: &Path) -> Command {
     command
 }
 
+/// Set where `cargo test --workspace` has built the program: a build of one test's own has other features, and would
+/// compile most of it again.
+const IS_BUILT: &str = "FLIFO_IS_BUILT";
+
 /// The program beside this test, built once, with flifo-bench beside it.
 ///
 /// # Panics
@@ -340,6 +344,11 @@ pub fn program() -> &'static Path {
     let program = PROGRAM.get_or_init(|| {
         let test = std::env::current_exe().expect("a path");
         let folder = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST").to_owned();
+        let program = folder.join("flifo");
+        if std::env::var_os(IS_BUILT).is_some() {
+            assert!(program.exists(), "{IS_BUILT} is set, and {} is not there", program.display());
+            return program;
+        }
         let mut build = Command::new(env!("CARGO"));
         match folder.ends_with("release") {
             true => {
@@ -350,7 +359,7 @@ pub fn program() -> &'static Path {
         };
         build.arg("--quiet").arg("--target-dir").arg(folder.parent().expect("target"));
         assert!(build.status().expect("cargo runs").success(), "flifo does not build");
-        folder.join("flifo")
+        program
     });
     // A build may take longer than any test.
     overdue::watch();
