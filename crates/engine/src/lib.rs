@@ -41,6 +41,7 @@ pub mod own_id;
 pub mod pace;
 pub mod parked;
 pub mod passed_texts;
+pub mod passed_types;
 pub mod pin;
 pub mod placement;
 pub mod places;

@@ -7,6 +7,7 @@ pub(crate) mod alone;
 pub(crate) mod backend_reset;
 pub(crate) mod capture;
 pub(crate) mod own_id;
+pub(crate) mod passed_types;
 pub(crate) mod pins;
 pub(crate) mod pipeline;
 pub(crate) mod prepared;

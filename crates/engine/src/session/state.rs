@@ -19,6 +19,7 @@ use crate::kept::SavedDiagnostics;
 
 use crate::marks::Marks;
 use crate::passed_texts::PassedTexts;
+use crate::passed_types::PassedTypes;
 use crate::pin::Pin;
 use crate::session_variables::{Interned, SessionVariables};
 use crate::statements::Statements;
@@ -84,6 +85,9 @@ pub struct Session {
     /// What a pass-through client has prepared, where rules ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<Box<PassedTexts>>,
+    /// The types of parameters that it may leave out. They stay here at a hand-over: older versions do not know them.
+    #[serde(skip)]
+    pub passed_types: Option<Box<PassedTypes>>,
 }
 
 /// What a session is marked with.

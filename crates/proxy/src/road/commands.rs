@@ -44,6 +44,7 @@ use crate::routing::freshness;
 use crate::routing::out_of_sight;
 use crate::session::alone;
 use crate::session::own_id;
+use crate::session::passed_types;
 use crate::session::pins;
 use crate::session::questions;
 use crate::session::rights;
@@ -135,6 +136,7 @@ fn pass_through(
         // Without a backend there is nothing that it could name.
         Some(opcode) if opcode.shape() == Shape::None => {
             passed::see_command(client, Some(opcode), packet);
+            passed_types::read(client, Some(opcode), packet);
             if let Some(backend) = &backend {
                 backend.send(packet);
             }
@@ -169,6 +171,7 @@ fn pass(
     packet: &mut [u8],
 ) {
     passed::see_command(client, opcode, packet);
+    passed_types::read(client, opcode, packet);
     if opcode.is_some_and(alone::outlives_reset) {
         client.session.borrow_mut().go_beyond_reset();
     }

@@ -25,6 +25,7 @@ use crate::features::sharing;
 use crate::road::finish;
 use crate::routing::earlier;
 use crate::session::alone;
+use crate::session::passed_types;
 use crate::session::prepared;
 use crate::session::session_setup;
 use crate::state::backend::{Backend, Taint};
@@ -119,10 +120,22 @@ fn send_unread(
     opcode: Opcode,
     purpose: Purpose,
 ) {
+    let told = told_types(client, opcode, packet);
+    let packet = told.as_deref().unwrap_or(packet);
     send(client, backend, command, packet, opcode.shape(), purpose);
     if opcode.shape() == Shape::Stream {
         client.input.upload.set(Some(Passage::new(Until::Never)));
     }
+}
+
+/// The packet of an execution that lacks types which the server has not been told. It is sent as it is where they have no
+/// room.
+fn told_types(client: &Client, opcode: Opcode, packet: &[u8]) -> Option<Vec<u8>> {
+    if !matches!(opcode, Opcode::StmtExecute | Opcode::StmtBulkExecute) {
+        return None;
+    }
+    let (execute, types) = passed_types::lacks(client, packet)?;
+    with_types(&execute, packet, !client.input.is_part(), &types).ok()
 }
 
 /// Sends the first command of a client that is to be alone on this backend, or first what its session is.

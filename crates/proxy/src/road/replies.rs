@@ -30,6 +30,7 @@ use crate::road::time_limits;
 use crate::road::unreported;
 use crate::session::backend_reset;
 use crate::session::capture;
+use crate::session::passed_types;
 use crate::session::prepared;
 use crate::session::questions;
 use crate::session::rights;
@@ -330,6 +331,7 @@ fn inspect(
             prepared::see(worker, backend, &client, flight, packet);
         }
         Packet::Prepared => {
+            passed_types::see_prepared(&client, &packet[HEADER..]);
             passed::see_prepared(&client, flight.command.as_mut(), &packet[HEADER..]);
         }
         Packet::LocalInfile => {

@@ -7,7 +7,7 @@ use bench::private_server::PrivateServer;
 use testkit::fake_client::{FakeClient, Refusal};
 use testkit::flifo::Flifo;
 use testkit::reply::{Reply, honest};
-use testkit::scene::{Scene, row};
+use testkit::scene::{Scene, row, wait_for};
 
 use crate::shared::{Shared, USER, ok, server};
 
@@ -509,4 +509,35 @@ fn the_types_of_an_execute_that_flifo_refuses_are_known() {
         answer = one.command(&execute_text(id, b"b", false));
     }
     assert_eq!(answer, value("b"));
+}
+
+/// The same of a client that is passed through: its server has not seen them.
+#[test]
+fn the_types_of_a_passed_through_execute_that_flifo_refuses_reach_the_server() {
+    let server = server();
+    let flifo = Flifo::start(&format!(
+        "workers = 1\n[server]\naddress = \"{}\"\nlimit = 1\n[limits]\nwait = \"300ms\"\n",
+        server.socket().display(),
+    ));
+    let login = |port| FakeClient::login(port, USER, server.password()).expect("a login");
+    let (mut one, mut other) = (login(flifo.port()), login(flifo.port()));
+    let mut beside = login(server.port());
+    let id = one.prepare("SELECT ?").expect("prepared");
+    beside.query("SELECT GET_LOCK('types', 0)").expect("a lock");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| other.query("SELECT GET_LOCK('types', 60)"));
+        let look = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock' \
+            AND info LIKE '%types%'";
+        wait_for("the only slot to be taken", || beside.query(look) == value("1"));
+        assert_eq!(one.command(&execute_text(id, b"a", true)).unwrap_err().code(), 1637);
+        beside.query("DO RELEASE_LOCK('types')").expect("released");
+        waits.join().expect("no panic").expect("the lock");
+    });
+    let mut answer = one.command(&execute_text(id, b"b", false));
+    while answer.as_ref().is_err_and(|error| error.code() == 1637) {
+        answer = one.command(&execute_text(id, b"b", false));
+    }
+    assert_eq!(answer, value("b"));
+    // From here on the server has them.
+    assert_eq!(one.command(&execute_text(id, b"c", false)), value("c"));
 }
