@@ -133,9 +133,17 @@ pub(crate) fn expire_upload(worker: &Rc<Worker>, client: &Rc<Client>) {
     ending::cut_off(worker, client, &Fault::new(Kind::UploadTooSlow, message));
 }
 
+/// How long a backend is idle in a process that another one has taken over from.
+const IDLE_BEHIND: Duration = Duration::from_secs(1);
+
 pub(crate) fn expire_backends(worker: &Rc<Worker>) {
     let now = crate::worker::clock::now();
-    if let Some(age) = worker.plan().limits.idle_backend {
+    let mut idle_max = worker.plan().limits.idle_backend;
+    if worker.shared.is_departing() {
+        // The Flifo that has taken over has more clients for them, within the same bounds.
+        idle_max = Some(idle_max.map_or(IDLE_BEHIND, |age| age.min(IDLE_BEHIND)));
+    }
+    if let Some(age) = idle_max {
         worker.locals().for_each(|local| supply::close_idle_for(worker, local, age));
     }
     rights::close_stale(worker);

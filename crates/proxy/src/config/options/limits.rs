@@ -170,7 +170,8 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
             example: None,
             doc: "Time that a backend connection stays open with nothing to do. Backend \
                   connections are cheap to open again, while each costs the server a thread and \
-                  memory. Stay below the server's wait_timeout.",
+                  memory. Stay below the server's wait_timeout. In a process that another one has \
+                  taken over from, it is a second at most.",
             elsewhere: &[("PgBouncer", "server_idle_timeout"), ("HAProxy", "timeout server")],
             since: FIRST,
             applies: Now,
