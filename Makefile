@@ -11,8 +11,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # What a server makes before its first start is made once for all tests of a run.
 KEPT := $(abspath $(TARGET))/kept-data
 
-# Tests wait for servers most of the time: two of three CPUs are idle with one test for each.
-TESTS := $(shell echo $$(( $$(nproc) * 2 )))
+# Tests wait for servers most of the time: with two tests for each CPU, three fifths of the CPUs are idle for minutes.
+TESTS := $(shell echo $$(( $$(nproc) * 3 )))
 
 .PHONY: check demo package test
 .NOTPARALLEL:

@@ -295,17 +295,14 @@ fn a_log_that_cannot_be_written_does_no_harm() {
     let rest = format!("[logs]\nlevel = \"debug\"\n{}", user(""));
     let flifo = Flifo::start_on_full_disk(&configuration(server.port(), "workers = 1", &rest));
     let mut client = FakeClient::login(flifo.port(), USER, PASSWORD).unwrap();
-    for number in 0..100 {
-        // Each of them is worth a line.
+    // Each wrong password is worth a line; more of them are answered later and later.
+    for number in 0..8 {
         assert_eq!(
             FakeClient::login(flifo.port(), USER, "wrong").map(|_| ()).unwrap_err().code(),
             1045
         );
         assert_eq!(client.query(&format!("SELECT {number}")), row(&number.to_string()));
         server.hang_up();
-        if number == 20 {
-            break;
-        }
         // The backend is lost each time, at once or while it is being used.
         let again = client.query("SELECT again");
         assert!(again == row("again") || again.as_ref().unwrap_err().code() == 1430, "{again:?}");
