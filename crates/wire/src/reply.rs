@@ -15,6 +15,7 @@ use crate::command::Shape;
 use crate::frame::{HEADER, Header, PAYLOAD_MAX};
 use crate::handshake::AUTH_MORE;
 use crate::response::{EOF, ERR, EofPacket, ErrPacket, LOCAL_INFILE, OK, OkPacket, Status};
+use crate::statement::Prepared;
 
 /// The longest packet that must be seen as a whole. An OK packet with the widest trackers stays far below.
 pub const CONTROL_MAX: usize = 1 << 20;
@@ -337,10 +338,7 @@ impl Follower {
                 };
             }
             Kind::Prepared => {
-                let mut reader = Reader::new(payload);
-                reader.take(5, "statement id")?;
-                let columns = reader.u16("column count")?;
-                let parameters = reader.u16("parameter count")?;
+                let Prepared { columns, parameters, .. } = Prepared::decode(payload)?;
                 self.phase = if parameters > 0 {
                     Phase::Parameters { left: parameters, columns }
                 } else {

@@ -21,6 +21,34 @@ pub fn set_id(payload: &mut [u8], id: u32) {
     }
 }
 
+/// What the server answers a preparation, in front of definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    pub id: u32,
+    pub columns: u16,
+    pub parameters: u16,
+    /// None where an old server says nothing of them.
+    pub warnings: u16,
+}
+
+impl Prepared {
+    pub fn decode(payload: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(payload);
+        reader.u8("a zero")?;
+        let id = reader.u32("statement id")?;
+        let columns = reader.u16("column count")?;
+        let parameters = reader.u16("parameter count")?;
+        let warnings = match reader.len() {
+            0..3 => 0,
+            _ => {
+                reader.u8("a filler")?;
+                reader.u16("warning count")?
+            }
+        };
+        Ok(Self { id, columns, parameters, warnings })
+    }
+}
+
 /// The parameter of which a piece is sent.
 pub fn parameter_of_piece(payload: &[u8]) -> Option<u16> {
     payload.get(5..7).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]))

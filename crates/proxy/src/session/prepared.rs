@@ -150,11 +150,10 @@ pub(crate) fn see(
     packet: &mut [u8],
 ) {
     let payload = &mut packet[HEADER..];
-    let Some(id) = statement::id(payload) else { return };
-    let parameters = payload.get(7..9).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+    let Ok(prepared) = statement::Prepared::decode(payload) else { return };
+    let statement::Prepared { id, parameters, warnings, .. } = prepared;
     let mut session = client.session.borrow_mut();
-    flight.warnings = payload.get(10..12).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));
-    flight.last = flight.warnings;
+    (flight.warnings, flight.last) = (warnings, warnings);
     if let Purpose::Prepare(source) = &mut flight.purpose {
         *source = worker.sources.borrow_mut().share(Rc::clone(source));
     }

@@ -435,11 +435,9 @@ struct Prepared {
 impl Prepared {
     /// Reads the first packet of the answer.
     fn read(payload: &[u8]) -> Self {
-        const PARAMETERS_AT: usize = 7;
-        let parameters = payload.get(PARAMETERS_AT..).and_then(<[u8]>::first_chunk);
-        Self {
-            id: statement::id(payload).unwrap_or(UNKNOWN),
-            parameters: parameters.map_or(0, |bytes| u16::from_le_bytes(*bytes).into()),
+        match statement::Prepared::decode(payload) {
+            Ok(it) => Self { id: it.id, parameters: it.parameters.into() },
+            Err(_) => Self { id: UNKNOWN, parameters: 0 },
         }
     }
 }
