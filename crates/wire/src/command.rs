@@ -120,6 +120,11 @@ impl Opcode {
         }
     }
 
+    /// Whether it executes a prepared statement, for one row of parameters or for several.
+    pub const fn executes(self) -> bool {
+        matches!(self, Self::StmtExecute | Self::StmtBulkExecute)
+    }
+
     /// The name that logs, counters and the console show.
     pub const fn name(self) -> &'static str {
         match self {

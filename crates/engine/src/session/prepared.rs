@@ -136,7 +136,7 @@ impl InHand {
 
     /// Whether its statement is executed.
     pub const fn executes(&self) -> bool {
-        matches!(self.command, Opcode::StmtExecute | Opcode::StmtBulkExecute)
+        self.command.executes()
     }
 }
 

@@ -71,19 +71,19 @@ pub(crate) fn read(
     };
     let Named { id, kept, source, is_read, may_yield } = named;
     let intent = source.intent;
-    let executes = opcode == Opcode::StmtExecute;
-    if worker.ruled.is_on() && runs(opcode) {
+    let is_single = opcode == Opcode::StmtExecute;
+    if worker.ruled.is_on() && opcode.executes() {
         let after = execute_by_rules(worker, client, command, packet, &source);
         let AfterRules::GoesOn(goes_on) = after else { return };
         command = goes_on;
     }
     if intent.has(Trait::Kill)
-        && executes
+        && is_single
         && let Some((packet, order)) = prepared_order(worker, client, &source, id, packet)
     {
         return kill_orders::send_order(worker, client, command, &packet, order);
     }
-    if executes && may_yield && earlier::is_due(worker, client, intent, &command) {
+    if is_single && may_yield && earlier::is_due(worker, client, intent, &command) {
         return answer::hold(worker, client, command, packet, Awaits::Backend);
     }
     command.facts.in_hand = Some(InHand::new(opcode, id));
@@ -107,11 +107,6 @@ pub(crate) fn read(
         }
         _ => entry::enter(worker, client, command, packet),
     }
-}
-
-/// This command executes its statement.
-fn runs(opcode: Opcode) -> bool {
-    matches!(opcode, Opcode::StmtExecute | Opcode::StmtBulkExecute)
 }
 
 /// The statement that a command names, which is written into the packet by its own number; `None` where the command
@@ -159,7 +154,7 @@ fn look_up(
     let read = Execute::decode(&packet[HEADER..], statement.parameters);
     let is_read = read.is_ok();
     if let Ok(execute) = read
-        && runs(opcode)
+        && opcode.executes()
     {
         // Whatever becomes of this one, the client may leave them out from now on.
         statement.learn_types(execute.types);
