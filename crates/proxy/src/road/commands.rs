@@ -136,7 +136,7 @@ fn pass_through(
         // Without a backend there is nothing that it could name.
         Some(opcode) if opcode.shape() == Shape::None => {
             passed::see_command(client, Some(opcode), packet);
-            passed_types::read(client, Some(opcode), packet);
+            passed_types::see_command(client, Some(opcode), packet);
             if let Some(backend) = &backend {
                 backend.send(packet);
             }
@@ -171,7 +171,7 @@ fn pass(
     packet: &mut [u8],
 ) {
     passed::see_command(client, opcode, packet);
-    passed_types::read(client, opcode, packet);
+    passed_types::see_command(client, opcode, packet);
     if opcode.is_some_and(alone::outlives_reset) {
         client.session.borrow_mut().go_beyond_reset();
     }
@@ -180,7 +180,8 @@ fn pass(
     let is_servers = client.backend().is_some_and(|backend| client.id == backend.thread_id);
     let has_own_id = !is_servers && !client.input.is_part();
     let Some(text_at) = text_at else {
-        if matches!(opcode, Some(Opcode::StmtExecute | Opcode::StmtBulkExecute)) {
+        let executes = opcode.is_some_and(Opcode::executes);
+        if executes {
             client.session.borrow_mut().see_passed_execute();
         }
         if has_own_id
@@ -190,9 +191,7 @@ fn pass(
         {
             return kill_orders::send_order(worker, client, command, packet, order);
         }
-        if worker.ruled.is_on()
-            && matches!(opcode, Some(Opcode::StmtExecute | Opcode::StmtBulkExecute))
-        {
+        if worker.ruled.is_on() && executes {
             let AfterRules::GoesOn(goes_on) = passed::see_execute(worker, client, command, packet)
             else {
                 return;

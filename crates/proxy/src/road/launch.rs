@@ -25,7 +25,6 @@ use crate::features::sharing;
 use crate::road::finish;
 use crate::routing::earlier;
 use crate::session::alone;
-use crate::session::passed_types;
 use crate::session::prepared;
 use crate::session::session_setup;
 use crate::state::backend::{Backend, Taint};
@@ -131,11 +130,15 @@ fn send_unread(
 /// The packet of an execution that lacks types which the server has not been told. It is sent as it is where they have no
 /// room.
 fn told_types(client: &Client, opcode: Opcode, packet: &[u8]) -> Option<Vec<u8>> {
-    if !matches!(opcode, Opcode::StmtExecute | Opcode::StmtBulkExecute) {
+    if !opcode.executes() {
         return None;
     }
-    let (execute, types) = passed_types::lacks(client, packet)?;
-    with_types(&execute, packet, !client.input.is_part(), &types).ok()
+    let mut session = client.session.borrow_mut();
+    let types = session.passed_types.as_mut()?.see_sent()?;
+    // Two bytes a parameter.
+    let parameters = u16::try_from(types.len() / 2).ok()?;
+    let execute = Execute::decode(&packet[HEADER..], parameters).ok()?;
+    with_types(&execute, packet, !client.input.is_part(), types).ok()
 }
 
 /// Sends the first command of a client that is to be alone on this backend, or first what its session is.
