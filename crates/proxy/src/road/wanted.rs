@@ -60,15 +60,13 @@ pub(crate) fn needs_login(
         let name = wanted.name(brand(worker, client)).ok().filter(|_| wanted.collation != 0)?;
         Some(name == *client.user.borrow())
     };
-    let is_verified = || {
-        let tls = worker.at(backend.server).server.tls();
-        login::is_verified(&backend.stream, tls.pass_through.as_ref())
-    };
-    let may_be_relayed = match (client.stream.is_secure(), backend.stream.is_secure()) {
-        (false, false) => true,
+    let may_be_relayed = match client.stream.is_secure() {
+        false => !backend.stream.is_secure(),
         // The client trusts its own leg, and tells its password in clear text where it is asked for it.
-        (true, true) => is_verified(),
-        _ => false,
+        true => {
+            let tls = worker.at(backend.server).server.tls();
+            login::is_verified(&backend.stream, tls.pass_through.as_ref())
+        }
     };
     !may_be_relayed || is_same_user() != Some(true)
 }
