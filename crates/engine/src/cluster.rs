@@ -327,8 +327,7 @@ impl Cluster {
     /// How long until its next check; `None`: it is not checked. While no server is written to, each that may become the
     /// writer is asked sooner.
     pub fn check_interval(&self, at: usize) -> Option<Duration> {
-        let has_writer = self.writer.is_some_and(|writer| self.may_write(writer).is_ok());
-        match has_writer || self.servers[at].member.group == Group::Readers {
+        match self.able_writer().is_some() || self.servers[at].member.group == Group::Readers {
             true => self.health(at).interval(),
             false => self.health(at).short_interval(),
         }
@@ -651,9 +650,14 @@ impl Cluster {
         can && writes && server.member.group != Group::Readers && self.gap(at).is_some()
     }
 
+    /// The writer, while it can be written to.
+    fn able_writer(&self) -> Option<usize> {
+        self.writer.filter(|at| self.may_write(*at).is_ok())
+    }
+
     /// What is to be done with each server now.
     pub fn layout(&self, now: Instant) -> Layout {
-        let writer = match self.writer.filter(|at| self.may_write(*at).is_ok()) {
+        let writer = match self.able_writer() {
             Some(at) => Ok(at),
             None => Err(match (self.candidate(), self.writer) {
                 (Err(why), _) => why,
