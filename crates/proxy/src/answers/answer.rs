@@ -13,8 +13,8 @@ use crate::answers::notes;
 use crate::fault::{Fault, Kind};
 use crate::session::supply;
 use crate::state::client::Client;
-use crate::state::client_state::ClientState;
 use crate::state::command::{Awaits, Command};
+use crate::state::doing::Doing;
 use crate::state::worker::Worker;
 use crate::worker::outbox;
 
@@ -42,7 +42,6 @@ pub(crate) fn log_untold(client: &Client, fault: &Fault) {
 
 /// Answers the command that a client has on hold with an error.
 pub(crate) fn refuse_held(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
-    client.waiting.set(None);
     let command = client.take_command().unwrap_or_default();
     refuse(worker, client, command, fault);
 }
@@ -103,9 +102,7 @@ pub(crate) fn hold(
     awaits: Awaits,
 ) {
     command.packet = worker.buffers.keep(packet);
-    command.awaits = awaits;
-    client.change_state(ClientState::Preparing);
-    client.keep_command(command);
+    client.become_state(Doing::Preparing { command, awaits });
 }
 
 /// Answers OK without asking the server.

@@ -23,8 +23,8 @@ use engine::statement::rule::RuleCache;
 use crate::answers::notes;
 use crate::features::sharing;
 use crate::state::client::Client;
-use crate::state::client_state::ClientState;
 use crate::state::command::Command;
+use crate::state::doing::Doing;
 use crate::state::kept_replies::{Entry, Fill};
 use crate::state::shared_run::Sharing;
 use crate::state::worker::Worker;
@@ -68,8 +68,7 @@ pub(crate) fn enter(
             }
             command.sharing = Sharing::Follows(fill.number);
             fill.late.borrow_mut().push(client.id);
-            client.keep_command(command);
-            client.change_state(ClientState::Sharing);
+            client.become_state(Doing::Sharing { command });
             worker.counters.cache_joined.add(1);
             return CacheLook::Over;
         }

@@ -35,6 +35,7 @@ use crate::state::client::Client;
 use crate::state::client_state::ClientState;
 use crate::state::command::Command;
 use crate::state::copied::MirrorPart;
+use crate::state::doing::Doing;
 use crate::state::in_flight::{AfterReply, InFlight, Settled};
 use crate::state::local::ClientsGate;
 use crate::state::rule_hits::Ruled;
@@ -50,14 +51,15 @@ pub(crate) fn join(worker: &Worker, client: &Client) {
     if !worker.sharing.is_used() {
         return;
     }
-    let mut current = client.current.borrow_mut();
-    // A run that others wait for goes on alone.
-    let may_join = |command: &&mut Box<Command>| !matches!(command.sharing, Sharing::Leads(_));
-    let Some(command) = current.as_mut().filter(may_join) else { return };
+    let Some(mut command) = client.command_mut() else { return };
+    if matches!(command.sharing, Sharing::Leads(_)) {
+        // A run that others wait for goes on alone.
+        return;
+    }
     let known = command.counted.as_ref().map(CountedRun::hash);
-    let Some(hash) = known.or_else(|| hash(worker, client, command)) else { return };
+    let Some(hash) = known.or_else(|| hash(worker, client, &command)) else { return };
     (command.sharing, command.counted) = (Sharing::Waits(hash), None);
-    drop(current);
+    drop(command);
     let clients = worker.clients.borrow();
     let waits = |id: &u32| clients.get(id).is_some_and(|client| waits_in(client, None));
     worker.sharing.groups.borrow_mut().join(hash, client.id, waits);
@@ -254,22 +256,23 @@ pub(crate) fn hash_of(
 
 /// Whether the client waits in the queue as one that others may join: in the group of this hash, if one is told.
 fn waits_in(client: &Client, hash: Option<u64>) -> bool {
-    let current = client.current.borrow();
-    let of_client = current.as_ref().and_then(|command| match command.sharing {
+    let of_client = client.command().and_then(|command| match command.sharing {
         Sharing::Waits(hash) => Some(hash),
         _ => None,
     });
     client.state() == ClientState::Queued
-        && client.waiting.get().is_some()
         && of_client.is_some_and(|of_client| hash.is_none_or(|hash| hash == of_client))
 }
 
-/// The statement that this client has on hold begins on a backend: those that wait in its group get the reply as well.
+/// A client's statement, which has waited, begins on a backend: those that wait in its group get the reply as well.
 /// What comes from now on joins it no more.
 #[inline]
-pub(crate) fn gather(worker: &Worker, leader: &Rc<Client>, backend: &Backend) {
-    let mut current = leader.current.borrow_mut();
-    let Some(command) = &mut *current else { return };
+pub(crate) fn gather(
+    worker: &Worker,
+    leader: &Rc<Client>,
+    command: &mut Command,
+    backend: &Backend,
+) {
     if let Sharing::Waits(hash) = command.sharing {
         command.sharing = Sharing::Alone;
         let followers = close_group(worker, leader, command, backend, hash);
@@ -332,48 +335,44 @@ fn close_group(
 
 /// Whether a client that asks the same as a leader may get its reply. What the text says of that is the same for both.
 fn may_follow(client: &Client) -> bool {
-    let current = client.current.borrow();
-    let Some(command) = &*current else { return false };
-    may_be_ruled_so(command)
-        && is_plain(command)
-        && is_whole(client, command)
+    let Some(command) = client.command() else { return false };
+    may_be_ruled_so(&command)
+        && is_plain(&command)
+        && is_whole(client, &command)
         && client.backend.borrow().is_none()
 }
 
 /// Takes a client out of the queue, as a follower of this run. False: it stands there no more.
 fn follow(gate: &mut ClientsGate, client: &Client, number: u64) -> bool {
-    let waiting = client.waiting.take();
-    if waiting.and_then(|waiting| gate.leave(waiting)).is_none() {
+    if client.ticket().and_then(|ticket| gate.leave(ticket)).is_none() {
         return false;
     }
-    client.change_state(ClientState::Sharing);
-    if let Some(command) = &mut *client.current.borrow_mut() {
-        command.sharing = Sharing::Follows(number);
-        if let Some(noted) = &mut command.noted {
-            noted.launch(crate::worker::clock::now());
-        }
+    let Some(mut command) = client.take_command() else { return false };
+    command.sharing = Sharing::Follows(number);
+    if let Some(noted) = &mut command.noted {
+        noted.launch(crate::worker::clock::now());
     }
+    client.become_state(Doing::Sharing { command });
     true
 }
 
 /// Whether each byte of the reply to this command of the leader's would be the same for this client's.
 fn is_same(leader: &Client, command: &Command, client: &Client) -> bool {
     let (one, two) = (leader.session.borrow(), client.session.borrow());
-    let current = client.current.borrow();
-    let Some(own) = &*current else { return false };
+    let Some(own) = client.command() else { return false };
     let is_set_alike = match (&one.settings, &two.settings) {
         (Some(one), Some(two)) => Rc::ptr_eq(one, two),
         (None, None) => true,
         _ => false,
     };
-    let asks = (Asks::of(leader, &one, command), Asks::of(client, &two, own));
+    let asks = (Asks::of(leader, &one, command), Asks::of(client, &two, &own));
     is_set_alike
         && leader.key.get() == client.key.get()
         && leader.server.get() == client.server.get()
         && leader.capabilities == client.capabilities
         && leader.capabilities_now() == client.capabilities_now()
-        && leader.ask(command).class == client.ask(own).class
-        && are_ruled_alike(command, own)
+        && leader.ask(command).class == client.ask(&own).class
+        && are_ruled_alike(command, &own)
         && one.schema == two.schema
         && one.was_reset == two.was_reset
         && one.status() == two.status()
@@ -385,7 +384,7 @@ fn is_same(leader: &Client, command: &Command, client: &Client) -> bool {
 /// The client, if it still waits for the reply to this run.
 pub(crate) fn follower(worker: &Worker, client: u32, run: u64) -> Option<Rc<Client>> {
     let client = worker.clients.borrow().get(&client).cloned()?;
-    let of_client = client.current.borrow().as_ref().and_then(|command| match command.sharing {
+    let of_client = client.command().and_then(|command| match command.sharing {
         Sharing::Follows(run) => Some(run),
         _ => None,
     });

@@ -43,8 +43,8 @@ use crate::road::reset_connection;
 use crate::road::wanted::{self, Wanted};
 use crate::routing::clusters;
 use crate::state::client::Client;
-use crate::state::client_state::ClientState;
 use crate::state::command::{Awaits, Command};
+use crate::state::doing::Doing;
 use crate::state::worker::Worker;
 use crate::users::User;
 
@@ -357,7 +357,7 @@ fn begin_anew(
     client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));
     let schema = Some(&wanted.schema[..]).filter(|schema| !schema.is_empty());
     client.class.set(worker.class_of(&client.user.borrow(), schema, client.peer));
-    client.change_state(ClientState::Reading);
+    client.become_state(Doing::Reading);
     client.input.login_sequence.set(Some(sequence));
     let mut packet = Vec::new();
     put_packet(

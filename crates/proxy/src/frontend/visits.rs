@@ -21,7 +21,6 @@ use crate::frontend::held;
 use crate::frontend::hidden;
 use crate::road::resume;
 use crate::state::client::Client;
-use crate::state::client_state::ClientState;
 use crate::state::command::Awaits;
 use crate::state::worker::Worker;
 
@@ -34,13 +33,13 @@ pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, cluster: Clust
     if asked.is_ok() {
         client.routing.visits.change(|visits| visits.admitted.push(cluster));
     }
-    if client.state() != ClientState::Preparing || client.awaits() != Some(Awaits::Account) {
+    if client.awaits() != Some(Awaits::Account) {
         // Its statement was ended meanwhile.
         return;
     }
     let Err(fault) = asked else { return resume::resume(worker, client) };
     // A piece of a parameter has no reply.
-    let is_piece = client.current.borrow().as_ref().is_some_and(|command| {
+    let is_piece = client.command().is_some_and(|command| {
         command.packet.get(HEADER) == Some(&(Opcode::StmtSendLongData as u8))
     });
     match is_piece {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use engine::gate::{Ask, Full, Slot, Start, Waiting};
+use engine::gate::{Ask, Full, Slot, Start};
 use wire::command::Opcode;
 use wire::frame::HEADER;
 
@@ -25,6 +25,7 @@ use crate::state::backend::{Backend, SetDown};
 use crate::state::client::Client;
 use crate::state::client_state::ClientState;
 use crate::state::command::Command;
+use crate::state::doing::{Doing, Ticket};
 use crate::state::local::Local;
 use crate::state::worker::{Mail, Worker};
 use crate::worker::counters::Why;
@@ -192,16 +193,13 @@ fn wait(
     client: &Client,
     mut command: Box<Command>,
     packet: &[u8],
-    waiting: Result<Waiting<KeyId>, Full<Rc<Client>>>,
+    waiting: Result<Ticket, Full<Rc<Client>>>,
 ) -> bool {
     match waiting {
-        Ok(waiting) => {
-            // Before all else: it stands in the queue already, and must be found there if it goes.
-            client.waiting.set(Some(waiting));
-            step!("queue");
+        Ok(ticket) => {
             command.packet = worker.buffers.keep(packet);
-            client.keep_command(command);
-            client.change_state(ClientState::Queued);
+            client.become_state(Doing::Queued { command, ticket });
+            step!("queue");
             worker.counters.waits.add(1);
             worker.at(client.server.get()).count_queue();
             true
@@ -347,7 +345,7 @@ pub(crate) fn go_on(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backe
     if backend.set_down.get() != SetDown::Unsent {
         return true;
     }
-    if client.waiting.get().is_none() {
+    if client.ticket().is_none() {
         let has_locks = client.session.borrow().may_hold_locks();
         take_up(worker, client, backend, has_locks);
     }
@@ -361,9 +359,7 @@ pub(crate) fn forget_rest(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc
         return;
     }
     backend.set_down.set(SetDown::No);
-    if let Some(waiting) = client.waiting.take() {
-        worker.at(backend.server).gate.borrow_mut().leave(waiting);
-    }
+    worker.leave_queue(client);
 }
 
 fn set_down(worker: &Rc<Worker>, backend: &Rc<Backend>, slot: Slot, why: SetDown) {
@@ -380,7 +376,7 @@ fn set_down(worker: &Rc<Worker>, backend: &Rc<Backend>, slot: Slot, why: SetDown
 
 /// The client has read: its statement goes on as soon as it has a slot again, before all others.
 pub(crate) fn come_back(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) {
-    if backend.set_down.get() != SetDown::Unread || client.waiting.get().is_some() {
+    if backend.set_down.get() != SetDown::Unread || client.ticket().is_some() {
         return;
     }
     // Others may wait for locks that it has, unless it is known to have none.
@@ -399,8 +395,8 @@ fn take_up(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>, has_
         backend.slot.set(Some(local.gate.borrow_mut().force(ask, now)));
         return backend.set_down.set(SetDown::No);
     }
-    let waiting = local.gate.borrow_mut().come_back(Rc::clone(client), ask, now);
-    client.waiting.set(Some(waiting));
+    let ticket = local.gate.borrow_mut().come_back(Rc::clone(client), ask, now);
+    client.set_ticket(Some(ticket));
     start_ready(worker, local);
 }
 
@@ -465,8 +461,8 @@ fn begin(worker: &Rc<Worker>, local: &Local, start: Start<Rc<Client>, Rc<Backend
             (client, backend)
         }
     };
-    client.waiting.set(None);
     if backend.set_down.take() != SetDown::No {
+        client.set_ticket(None);
         // It goes on where its client kept it waiting.
         client.wake();
         return backend.wake();
@@ -474,17 +470,31 @@ fn begin(worker: &Rc<Worker>, local: &Local, start: Start<Rc<Client>, Rc<Backend
     // It is another client's task that does this.
     wreckage::contain(client.id, Some(backend.id), || {
         step!("begin");
-        sharing::gather(worker, &client, &backend);
-        launch_held(worker, &client, &backend);
+        let Some(mut command) = client.take_command() else {
+            // It was lost by a panic: the slot and the backend go on without it.
+            return backend.close();
+        };
+        sharing::gather(worker, &client, &mut command, &backend);
+        launch_again(worker, &client, &backend, command);
     });
 }
 
 /// Launches the command that a client has on hold. Its slot has been taken.
 pub(crate) fn launch_held(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) {
-    let Some(mut command) = client.take_command() else {
+    match client.take_command() {
+        Some(command) => launch_again(worker, client, backend, command),
         // It was lost by a panic: the slot and the backend go on without it.
-        return backend.close();
-    };
+        None => backend.close(),
+    }
+}
+
+/// Launches a command whose bytes are kept.
+fn launch_again(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    backend: &Rc<Backend>,
+    mut command: Box<Command>,
+) {
     let mut packet = std::mem::take(&mut command.packet);
     launch::launch(worker, client, backend, command, &mut packet);
     worker.buffers.forget(packet);

@@ -10,7 +10,6 @@ use crate::answers::notes;
 use crate::road::finish;
 use crate::state::backend::Backend;
 use crate::state::client::Client;
-use crate::state::command::Awaits;
 use crate::state::in_flight::InFlight;
 use crate::state::worker::{Mail, Worker};
 
@@ -43,9 +42,10 @@ pub(crate) fn see_answer(
         // Its text is not read anyway.
         return false;
     }
-    let Some(mut command) = client.take_command() else { return false };
-    command.awaits = Awaits::Backend;
-    client.keep_command(command);
+    if client.command().is_none() {
+        return false;
+    }
+    client.await_backend();
     finish::release(worker, client, backend, flight.slot);
     worker.shared.mail(worker.index, Mail::Resume(client.id));
     true

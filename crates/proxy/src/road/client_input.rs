@@ -22,6 +22,7 @@ use crate::state::backend::SetDown;
 use crate::state::client::Client;
 use crate::state::client_state::ClientState;
 use crate::state::command::Awaits;
+use crate::state::doing::Doing;
 use crate::state::shared_run::Sharing;
 use crate::state::worker::Worker;
 use crate::worker::buffers::PIECE;
@@ -93,7 +94,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
                 Rest::Awaited => return client.input.keep_unfinished(&bytes[at..]),
                 Rest::Unread => {
                     client.input.keep_more(&bytes[at..], true);
-                    return client.change_state(ClientState::AwaitingMemory);
+                    return client.become_state(Doing::AwaitingMemory);
                 }
                 Rest::Passed => {}
             }
@@ -198,15 +199,9 @@ pub(crate) fn too_large(len: u64, max: u64) -> Fault {
 /// Cleans up behind a client that is gone: what runs for it is killed, its backend is dropped.
 pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
     step!("gone");
-    if let Some(waiting) = client.waiting.take() {
-        worker.at(client.server.get()).gate.borrow_mut().leave(waiting);
-    }
-    if let Some(command) = &mut *client.current.borrow_mut() {
-        command.sharing = Sharing::Alone;
-        command.counted = None;
-    }
+    worker.leave_queue(client);
     let state = client.state();
-    client.change_state(ClientState::Leaving);
+    client.become_state(Doing::Leaving);
     client.tell_ended();
     notes::see_logout(worker, client);
     if state == ClientState::AwaitingMemory {

@@ -93,35 +93,16 @@ fn slot_is_used(backend: &Backend) -> Option<String> {
     (backend.has_slot() && !is_used).then(|| "it has a slot, and runs nothing".to_owned())
 }
 
-/// A client whose command waits is where its state says, and no other client is.
+/// A client whose command waits for a server is among those that do.
 fn waits_where_it_says(worker: &Worker, client: &Rc<Client>) -> Option<String> {
-    let waits = client.waiting.take();
-    let is_waiting = waits.is_some();
-    client.waiting.set(waits);
-    let stranded = worker.stranded.borrow();
-    let is_stranded = || stranded.iter().any(|it| Rc::ptr_eq(&it.client, client));
-    match client.state() {
-        ClientState::Queued if !is_waiting => Some("it is in no queue".to_owned()),
-        ClientState::Stranded if is_waiting || !is_stranded() => {
-            Some("it is not among those that wait for a server".to_owned())
-        }
-        ClientState::Reading | ClientState::Writing if is_waiting => {
-            Some("it is in a queue, and has no command".to_owned())
-        }
-        _ => None,
-    }
+    let is_stranded = || worker.stranded.borrow().iter().any(|it| Rc::ptr_eq(&it.client, client));
+    (client.state() == ClientState::Stranded && !is_stranded())
+        .then(|| "it is not among those that wait for a server".to_owned())
 }
 
-/// A command is kept while it waits or is prepared for, and at no other time.
+/// A command that was taken from its client went on, or was answered.
 fn has_its_command(client: &Client) -> Option<String> {
-    let has = client.current.borrow().is_some();
-    match client.state() {
-        ClientState::Queued | ClientState::Stranded if !has => {
-            Some("its command is not there".to_owned())
-        }
-        ClientState::Reading if has => Some("a command is left of it".to_owned()),
-        _ => None,
-    }
+    client.is_in_hand().then(|| "its command got lost".to_owned())
 }
 
 /// A client that has a backend holds it, or has something in flight there.

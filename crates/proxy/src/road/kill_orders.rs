@@ -22,8 +22,9 @@ use crate::road::kill;
 use crate::session::pipeline;
 use crate::state::client::Client;
 use crate::state::client_state::ClientState;
-use crate::state::command::Command;
+use crate::state::command::{Awaits, Command};
 use crate::state::description::{KillMessage, KillResult, ServerDescription};
+use crate::state::doing::Doing;
 use crate::state::orders::{KillAnswer, KillOrder, Killer, Outcome};
 use crate::state::worker::{Mail, Shared, Worker};
 
@@ -41,8 +42,7 @@ pub(crate) fn send_order(
     // What the order asks of a backend, should one unread it out, is nothing of what the text or the statement would
     // have.
     command.facts = Facts { ends: Ends::Perhaps, ..Facts::default() };
-    client.keep_command(command);
-    client.change_state(ClientState::Preparing);
+    client.become_state(Doing::Preparing { command, awaits: Awaits::Answer });
     let order = KillOrder {
         victim,
         scope,
@@ -178,27 +178,24 @@ fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &KillOrder) -> Outcome 
 pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
     match victim.state() {
         ClientState::Queued | ClientState::Stranded => {
-            if let Some(waiting) = victim.waiting.take() {
-                worker.at(victim.server.get()).gate.borrow_mut().leave(waiting);
-            }
-            let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
-            answer::refuse_held(worker, victim, &fault);
+            worker.leave_queue(victim);
+            answer::refuse_held(worker, victim, &interrupted());
         }
-        ClientState::Sharing => {
-            let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
-            answer::refuse_held(worker, victim, &fault);
+        ClientState::Sharing => answer::refuse_held(worker, victim, &interrupted()),
+        // No server works for it.
+        ClientState::Preparing
+            if matches!(victim.awaits(), Some(Awaits::Rule | Awaits::Text | Awaits::Account)) =>
+        {
+            answer::refuse_held(worker, victim, &interrupted());
         }
-        ClientState::Running | ClientState::Preparing => {
+        ClientState::Running | ClientState::Preparing | ClientState::ChangingUser => {
             let Some(backend) = victim.backend() else { return };
             let disowned = match pipeline::is_behind(victim, &backend) {
                 true => pipeline::disown(worker, victim, &backend),
                 false => None,
             };
             match disowned {
-                Some(command) => {
-                    let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
-                    answer::refuse(worker, victim, command, &fault);
-                }
+                Some(command) => answer::refuse(worker, victim, command, &interrupted()),
                 None => kill::kill_on(worker, &backend, Scope::Query),
             }
         }
@@ -208,6 +205,10 @@ pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
         | ClientState::Departing
         | ClientState::Leaving => {}
     }
+}
+
+fn interrupted() -> Fault {
+    Fault::new(Kind::Killed, "Query execution was interrupted")
 }
 
 /// The killer hears what became of its order.

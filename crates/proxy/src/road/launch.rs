@@ -29,8 +29,8 @@ use crate::session::prepared;
 use crate::session::session_setup;
 use crate::state::backend::{Backend, Taint};
 use crate::state::client::Client;
-use crate::state::client_state::ClientState;
-use crate::state::command::Command;
+use crate::state::command::{Awaits, Command};
+use crate::state::doing::Doing;
 use crate::state::in_flight::InFlight;
 use crate::state::worker::Worker;
 use crate::worker::steps::step;
@@ -103,9 +103,8 @@ fn prepare_first(
 ) {
     let Setup { purpose, opcode, body } = setup;
     command.packet = worker.buffers.keep(packet);
-    client.keep_command(command);
     session_setup::see_ahead(client, backend, &purpose);
-    client.change_state(ClientState::Preparing);
+    client.become_state(Doing::Preparing { command, awaits: Awaits::Answer });
     fly(client, backend, None, opcode.shape(), purpose, 0);
     session_setup::send_bytes(backend, opcode, &body);
 }
@@ -180,20 +179,21 @@ fn launch_alone(
 
 /// Whether the command that a client has on hold could be sent on this backend as it is.
 pub(crate) fn is_ready(worker: &Worker, client: &Client, backend: &Backend) -> bool {
-    let current = client.current.borrow();
-    let Some(command) = &*current else { return false };
+    let Some(command) = client.command() else { return false };
     let packet = &command.packet;
     let opcode = packet.get(HEADER).copied().and_then(Opcode::decode);
     opcode.is_some_and(|opcode| {
-        matches!(session_setup::plan(worker, client, backend, command, opcode, packet), Plan::Ready)
+        matches!(
+            session_setup::plan(worker, client, backend, &command, opcode, packet),
+            Plan::Ready
+        )
     })
 }
 
 /// Sends the command that a client has on hold behind others. Its packet is kept until its reply is the next to come.
 pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) {
-    client.waiting.set(None);
-    sharing::gather(worker, client, backend);
     let Some(mut command) = client.take_command() else { return };
+    sharing::gather(worker, client, &mut command, backend);
     backend.board(client);
     let mut packet = std::mem::take(&mut command.packet);
     if worker.caches.is_on() {
@@ -318,7 +318,7 @@ fn send_silently(
     command: Box<Command>,
     packet: &[u8],
 ) {
-    client.change_state(ClientState::Running);
+    client.become_state(Doing::RUNNING);
     send_bytes(client, backend, packet);
     finish::finish_command(worker, client, backend, &command, true);
     worker.buffers.forget(command.end());
@@ -443,7 +443,7 @@ fn send(
     shape: Shape,
     purpose: Purpose,
 ) {
-    client.change_state(ClientState::Running);
+    client.become_state(Doing::RUNNING);
     // What was put into a text may take it into one more packet, or into one less.
     let is_whole = !client.input.is_part();
     let sent = if is_whole { frame::packet_count(packet.len() - HEADER) as u8 } else { 1 };

@@ -41,8 +41,8 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
         written::lose(worker, backend, flights.iter_mut());
     }
     let holder = backend.holder.take();
-    if let Some(waiting) = holder.as_ref().and_then(|client| client.waiting.take()) {
-        local.gate.borrow_mut().leave(waiting);
+    if let Some(client) = &holder {
+        worker.leave_queue(client);
     }
     give_back_place(worker, backend.server, backend.key.get(), backend.id);
     let (mut unanswered, mut elsewhere, mut told) = (Vec::new(), Vec::new(), None);
@@ -68,10 +68,8 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
                 if !interrupted::is_passed(&client)
                     && route::may_go_elsewhere(worker, backend, &flight) =>
             {
-                if flight.command.is_some() {
-                    flight.give_up();
-                }
-                elsewhere.push(client);
+                let command = flight.give_up().map(|(_, command)| command);
+                elsewhere.extend(command.or_else(|| client.take_command()).map(|it| (client, it)));
             }
             Some(client) if flight.purpose.is_probe() => {
                 told = Some(client.id);
@@ -94,8 +92,8 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
         }
     }
     worker.backends.borrow_mut().remove(&backend.id);
-    for client in elsewhere {
-        route::go_elsewhere(worker, &client, backend.server);
+    for (client, command) in elsewhere {
+        route::go_elsewhere(worker, &client, command, backend.server);
     }
     worker.agenda.look_at(backend.server);
 }
@@ -265,6 +263,7 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend) {
         ClientState::Preparing => client.awaits().is_some_and(Awaits::reads_again),
         ClientState::Reading
         | ClientState::AwaitingMemory
+        | ClientState::ChangingUser
         | ClientState::Running
         | ClientState::Sharing
         | ClientState::Writing
@@ -273,10 +272,7 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend) {
     };
     if waits {
         // Its command is read again as if it came now.
-        client.change_state(ClientState::Preparing);
-        if let Some(command) = &mut *client.current.borrow_mut() {
-            command.awaits = Awaits::Backend;
-        }
+        client.await_backend();
         worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
 }

@@ -114,8 +114,7 @@ fn may_lead(worker: &Worker, backend: &Backend) -> bool {
 }
 
 fn may_follow(worker: &Worker, client: &Client) -> bool {
-    let current = client.current.borrow();
-    let Some(command) = current.as_ref() else { return false };
+    let Some(command) = client.command() else { return false };
     command.facts.read.is_some_and(|digest| worker.pace.borrow().is_short(digest))
         && command.may_follow()
         && !client.input.reserved.is_some()

@@ -40,7 +40,7 @@ fn expire_at(worker: &Rc<Worker>, local: &Local) {
         let now = crate::worker::clock::now();
         let late = local.gate.borrow_mut().expire_waiter(now, wait_max);
         let Some((client, refusal)) = late else { return };
-        let fault = not_run(local, &refusal, client.current.borrow().as_deref());
+        let fault = not_run(local, &refusal, client.command().as_deref());
         answer::refuse_held(worker, &client, &fault);
     }
 }

@@ -270,7 +270,7 @@ fn finish_preparation(
             Purpose::Mode => {
                 backend.session.borrow_mut().see_mode(&mut worker.pool.interned.borrow_mut());
                 client.session.borrow_mut().see_settings(&backend.session.borrow());
-                if let Some(command) = &mut *client.current.borrow_mut() {
+                if let Some(mut command) = client.command_mut() {
                     command.found.told_mode = true;
                 }
             }

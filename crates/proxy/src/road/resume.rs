@@ -12,24 +12,22 @@ use crate::routing::earlier;
 use crate::state::client::Client;
 use crate::state::client_state::ClientState;
 use crate::state::command::{Awaits, Command};
+use crate::state::doing::Doing;
 use crate::state::rule_hits::Look;
 use crate::state::worker::Worker;
 
 /// A client whose command was held until its last insert id is known goes on.
 pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
-    if client.state() != ClientState::Preparing {
+    let Some(awaited) = client.awaits() else { return };
+    if awaited == Awaits::Answer {
+        // It went on already.
         return;
     }
-    let Some(mut command) = client.take_command() else { return };
-    if command.awaits == Awaits::Answer {
-        // It went on already.
-        return client.keep_command(command);
-    }
+    let Some(command) = client.take_command() else { return };
     // A client that has lost a transaction meanwhile hears of that.
-    if command.awaits.reads_again() || client.session.borrow().has_lost_transaction() {
-        return read_again(worker, client, command);
+    if awaited.reads_again() || client.session.borrow().has_lost_transaction() {
+        return read_again(worker, client, command, awaited);
     }
-    command.awaits = Awaits::default();
     if command.facts.has(Trait::AsksInsertId) && client.session.borrow().insert_id == InsertId::Lost
     {
         return answer::refuse(worker, client, command, &earlier::insert_id_is_lost());
@@ -39,16 +37,20 @@ pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
 }
 
 /// A client's command goes on that has waited for its backend's answers, as if it came now.
-pub(crate) fn read_again(worker: &Rc<Worker>, client: &Rc<Client>, mut command: Box<Command>) {
+fn read_again(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    awaited: Awaits,
+) {
     let mut held = std::mem::take(&mut command.packet);
-    let awaited = command.awaits;
     // Rules have judged it already.
     worker.ruled.carried.set(command.rare.as_mut().and_then(|rare| rare.ruled.take()));
     if let Some(Look::Done(looked)) = command.rare.as_mut().and_then(|rare| rare.look.take()) {
         worker.ruled.looked.set(Some(looked));
     }
     command.end();
-    client.change_state(ClientState::Reading);
+    client.become_state(Doing::Reading);
     commands::handle(worker, client, &mut held, awaited);
     worker.ruled.carried.take();
     worker.ruled.looked.take();

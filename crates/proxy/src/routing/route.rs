@@ -25,6 +25,7 @@ use crate::state::backend::Backend;
 use crate::state::client::{Client, Stranded};
 use crate::state::client_state::ClientState;
 use crate::state::command::{Awaits, Command};
+use crate::state::doing::Doing;
 use crate::state::in_flight::InFlight;
 use crate::state::local::Local;
 use crate::state::rule_hits::RuleWay;
@@ -255,24 +256,18 @@ pub(crate) fn strand(
     packet: &[u8],
 ) {
     command.packet = worker.buffers.keep(packet);
-    client.keep_command(command);
-    strand_held(worker, client);
+    strand_held(worker, client, command);
 }
 
-/// The same for a command that is on hold already.
-fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
-    client.change_state(ClientState::Stranded);
+/// The same for a command whose bytes are kept.
+fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>, mut command: Box<Command>) {
+    // Others may not read where this one may.
+    command.sharing.cut_off();
+    command.counted = None;
     let now = crate::worker::clock::now();
-    let (since, cluster) = match &mut *client.current.borrow_mut() {
-        Some(command) => {
-            // Others may not read where this one may.
-            command.sharing.cut_off();
-            command.counted = None;
-            let since = *command.rare().stranded.get_or_insert(now);
-            (since, clusters::of(client, command))
-        }
-        None => (now, client.routing.cluster.get()),
-    };
+    let since = *command.rare().stranded.get_or_insert(now);
+    let cluster = clusters::of(client, &command);
+    client.become_state(Doing::Stranded { command });
     let members = worker.shared.cluster.routes(cluster);
     let hold = members.map_or(Duration::ZERO, Members::hold);
     let (changed, until) = (client.times.changed.get(), since + hold);
@@ -290,8 +285,9 @@ pub(crate) fn leave_queue(worker: &Rc<Worker>, local: &Local) {
         loop {
             let waiter = local.gate.borrow_mut().take_waiter(key);
             let Some(client) = waiter else { break };
-            client.waiting.set(None);
-            strand_held(worker, &client);
+            if let Some(command) = client.take_command() {
+                strand_held(worker, &client, command);
+            }
         }
     }
     worker.shared.mail(worker.index, Mail::News(News::Rerouted));
@@ -311,9 +307,10 @@ pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: Server
     if worker.shared.cluster.routes_at(server).is_none() {
         return false;
     }
-    client.waiting.set(None);
-    avoid(client, server);
-    strand_held(worker, client);
+    if let Some(mut command) = client.take_command() {
+        command.rare().avoids = Some(server);
+        strand_held(worker, client, command);
+    }
     true
 }
 
@@ -322,8 +319,8 @@ pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: Server
 pub(crate) fn may_go_elsewhere(worker: &Worker, backend: &Backend, flight: &InFlight) -> bool {
     let Some(client) = flight.client.as_ref() else { return false };
     let was_sent = flight.purpose.is_clients();
-    let current = client.current.borrow();
-    let Some(command) = flight.command.as_ref().or(current.as_ref()) else { return false };
+    let held = client.command();
+    let Some(command) = flight.command.as_deref().or(held.as_deref()) else { return false };
     let is_harmless = match was_sent {
         true => flight.read.is_some() && !flight.is_answered(),
         false => client.state() == ClientState::Preparing,
@@ -340,35 +337,28 @@ pub(crate) fn may_go_elsewhere(worker: &Worker, backend: &Backend, flight: &InFl
         && !client.session.borrow().is_bound()
 }
 
-/// The command that waits does not go to this server again.
-fn avoid(client: &Client, server: ServerId) {
-    if let Some(command) = &mut *client.current.borrow_mut() {
-        command.rare().avoids = Some(server);
-    }
-}
-
-/// One more of the times is over that rules let the command that waits be run again.
-fn count_retry(client: &Client) {
-    let mut current = client.current.borrow_mut();
-    let rare = current.as_mut().and_then(|command| command.rare.as_mut());
-    if let Some(ruled) = rare.and_then(|rare| rare.ruled.as_mut()) {
+/// One more of the times is over that rules let the command be run again.
+fn count_retry(command: &mut Command) {
+    if let Some(ruled) = command.rare.as_mut().and_then(|rare| rare.ruled.as_mut()) {
         ruled.retries = ruled.retries.map(|retries| retries.saturating_sub(1));
     }
 }
 
 /// Sends such a statement elsewhere, not from within whatever is going on now.
-pub(crate) fn go_elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) {
+pub(crate) fn go_elsewhere(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    server: ServerId,
+) {
     client.backend.take();
-    count_retry(client);
+    count_retry(&mut command);
     if !worker.shared.cluster.is_routed() {
         // There is one server: the command is read again as if it came now.
-        client.change_state(ClientState::Preparing);
-        if let Some(command) = &mut *client.current.borrow_mut() {
-            command.awaits = Awaits::Backend;
-        }
+        client.become_state(Doing::Preparing { command, awaits: Awaits::Backend });
         return worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
-    avoid(client, server);
-    strand_held(worker, client);
+    command.rare().avoids = Some(server);
+    strand_held(worker, client, command);
     worker.shared.mail(worker.index, Mail::News(News::Rerouted));
 }

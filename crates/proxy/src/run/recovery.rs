@@ -104,6 +104,9 @@ fn bury_backend(worker: &Rc<Worker>, backend: &Rc<Backend>) {
 
 /// Whether the client waits for the end of a statement that is nowhere.
 fn is_lost(client: &Rc<Client>) -> bool {
+    if client.is_in_hand() {
+        return true;
+    }
     if client.state() != ClientState::Running || client.input.upload.is_some() {
         return false;
     }

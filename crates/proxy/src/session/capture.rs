@@ -16,7 +16,6 @@ use wire::tracker::{Change, Changes};
 use crate::session::session_setup;
 use crate::state::backend::{AfterAnswers, Backend};
 use crate::state::client::Client;
-use crate::state::client_state::ClientState;
 use crate::state::command::Awaits;
 use crate::state::in_flight::{InFlight, Said};
 use crate::state::worker::{Mail, Worker};
@@ -62,7 +61,7 @@ fn learn_found(worker: &Worker, backend: &Backend, client: u32, rows: Option<u64
     drop(session);
     // That of a reset is not over with this.
     let waits = |it: Awaits| it.reads_again() && it != Awaits::Reset;
-    if client.awaits().is_some_and(waits) && client.state() == ClientState::Preparing {
+    if client.awaits().is_some_and(waits) {
         worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
 }

@@ -6,8 +6,8 @@ use engine::gate::Ask;
 
 use crate::state::backend::Backend;
 use crate::state::client::Client;
-use crate::state::client_state::ClientState;
 use crate::state::command::Command;
+use crate::state::doing::Doing;
 use crate::state::worker::{Mail, Worker};
 use crate::worker::counters::Why;
 
@@ -51,24 +51,21 @@ pub(crate) fn cancel_pipelined(worker: &Rc<Worker>, backend: &Backend, why: Why)
 }
 
 /// Puts clients whose statements were pipelined, and not answered, back at the head of the queue, in this order.
-/// They have their commands again.
-pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>, why: Why) {
+pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<(Rc<Client>, Box<Command>)>, why: Why) {
     if clients.is_empty() {
         return;
     }
     worker.counters.sent_again[why as usize].add(clients.len() as u64);
-    for client in clients.into_iter().rev() {
+    for (client, mut command) in clients.into_iter().rev() {
         client.backend.take();
-        client.change_state(ClientState::Queued);
-        let mut current = client.current.borrow_mut();
-        let (Some(command), Some(key)) = (&mut *current, client.key.get()) else { continue };
+        let Some(key) = client.key.get() else { continue };
         // Once is enough: next time it stands in front.
         command.rare().goes_first = true;
-        let (ask, now) = (client.ask(command), crate::worker::clock::now());
-        drop(current);
+        let (ask, now) = (client.ask(&command), crate::worker::clock::now());
         let server = client.server.get();
         let mut gate = worker.at(server).gate.borrow_mut();
-        client.waiting.set(Some(gate.wait_again(key, Rc::clone(&client), ask, now)));
+        let ticket = gate.wait_again(key, Rc::clone(&client), ask, now);
+        client.become_state(Doing::Queued { command, ticket });
         // Not from within whatever is going on now.
         worker.shared.mail(worker.index, Mail::SlotFree(server));
     }

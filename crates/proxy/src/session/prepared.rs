@@ -28,7 +28,8 @@ use crate::session::pins;
 use crate::session::pipeline;
 use crate::state::backend::Backend;
 use crate::state::client::Client;
-use crate::state::command::Command;
+use crate::state::command::{Awaits, Command};
+use crate::state::doing::Doing;
 use crate::state::in_flight::InFlight;
 use crate::state::worker::Worker;
 use crate::worker::counters::Why;
@@ -258,11 +259,11 @@ pub(crate) fn retry(
     if !helped {
         match flight.purpose.is_clients() {
             true => flight.command = Some(command),
-            false => client.keep_command(command),
+            false => client.go_on_as(Doing::Preparing { command, awaits: Awaits::Answer }),
         }
         return false;
     }
-    client.keep_command(command);
+    client.become_state(Doing::Preparing { command, awaits: Awaits::Answer });
     pipeline::cancel_pipelined(worker, backend, Why::Again);
     true
 }

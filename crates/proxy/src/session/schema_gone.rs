@@ -42,7 +42,7 @@ pub(crate) fn goes_on_without(
         return false;
     }
     flight.failure = None;
-    if let Some(command) = &mut *client.current.borrow_mut() {
+    if let Some(mut command) = client.command_mut() {
         command.found.needs_no_schema = true;
     }
     true
@@ -65,8 +65,7 @@ fn needs_schema(client: &Client) -> bool {
     if client.input.is_part() {
         return true;
     }
-    let current = client.current.borrow();
-    let Some(command) = &*current else { return true };
+    let Some(command) = client.command() else { return true };
     let payload = command.packet.get(HEADER..).unwrap_or_default();
     let session = client.session.borrow();
     let may_call = command.facts.leaves != Leaves::Nothing || command.facts.calls;
@@ -102,12 +101,12 @@ pub(crate) fn runs_again(worker: &Rc<Worker>, backend: &Backend, flight: &InFlig
     {
         return false;
     }
-    behind.give_up();
+    let given_up = behind.give_up();
     backend.holder.take();
     drop(flights);
     if matches!(flight.purpose, Purpose::Schema(_)) {
         client.session.borrow_mut().see_schema(false);
     }
-    pipeline::send_again(worker, vec![client], Why::Setup);
+    pipeline::send_again(worker, given_up.into_iter().collect(), Why::Setup);
     true
 }

@@ -5,7 +5,7 @@
 //!
 //! Here are also what a login hands over ([`Login`]), and a statement that is held back ([`Stranded`]).
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -15,7 +15,7 @@ use backend::Stream;
 use engine::account::name::UserName;
 use engine::classes::ClassId;
 use engine::cluster::past::Past;
-use engine::gate::{Ask, Waiting};
+use engine::gate::Ask;
 use engine::intent::Digest;
 use engine::pin::Pin;
 use engine::rights::PreparedChanges;
@@ -34,6 +34,7 @@ use crate::state::backend::Backend;
 use crate::state::came_by::{CameBy, KnownView};
 use crate::state::client_state::ClientState;
 use crate::state::command::{Awaits, Command};
+use crate::state::doing::{Doing, Ticket};
 use crate::state::input::Input;
 use crate::state::memory::{Claimant, ReservedMemory};
 use crate::worker::outbox::{Outbox, SharedBytes};
@@ -51,11 +52,8 @@ pub(crate) struct Client {
     /// Which backends serve it, if it is pooled. A pass-through client has one of its own.
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) session: RefCell<Session>,
-    state: Cell<ClientState>,
+    doing: RefCell<Doing>,
     pub(crate) times: ClientTimes,
-    /// Its command, while it waits in the queue or its backend is prepared for it.
-    pub(crate) current: RefCell<Option<Box<Command>>>,
-    pub(crate) waiting: Cell<Option<Waiting<KeyId>>>,
     pub(crate) backend: RefCell<Option<Rc<Backend>>>,
     /// The server of its backend; without one, that which its last statement went to.
     pub(crate) server: Cell<ServerId>,
@@ -180,10 +178,8 @@ impl Client {
             user: RefCell::new(login.user),
             key: Cell::new(login.key),
             session: RefCell::new(login.session),
-            state: Cell::new(ClientState::Reading),
+            doing: RefCell::new(Doing::Reading),
             times: ClientTimes::new(crate::worker::clock::now()),
-            current: RefCell::default(),
-            waiting: Cell::new(None),
             backend: RefCell::new(login.backend),
             server: Cell::new(login.server),
             routing: ClientRouting {
@@ -259,17 +255,69 @@ impl Client {
     }
 
     pub(crate) fn state(&self) -> ClientState {
-        self.state.get()
+        self.doing.borrow().state()
     }
 
     /// Passes to another state. A client that leaves stays so: what would change it comes too late.
-    pub(crate) fn change_state(&self, next: ClientState) {
-        let state = self.state.get();
-        if state != ClientState::Leaving {
-            debug_assert!(state == next || state.may_become(next), "{state:?} becomes {next:?}");
-            self.state.set(next);
-        }
+    pub(crate) fn become_state(&self, next: Doing) {
+        self.go_on_as(next);
         self.times.changed.set(crate::worker::clock::now());
+    }
+
+    /// The same for what the client has done before: its time goes on.
+    pub(crate) fn go_on_as(&self, next: Doing) {
+        let state = self.state();
+        if state != ClientState::Leaving {
+            let next_state = next.state();
+            debug_assert!(
+                state == next_state || state.may_become(next_state),
+                "{state:?} becomes {next_state:?}"
+            );
+            *self.doing.borrow_mut() = next;
+        }
+    }
+
+    /// The command that waits, or that its backend is prepared for.
+    pub(crate) fn command(&self) -> Option<Ref<'_, Command>> {
+        Ref::filter_map(self.doing.borrow(), Doing::command).ok()
+    }
+
+    pub(crate) fn command_mut(&self) -> Option<RefMut<'_, Command>> {
+        RefMut::filter_map(self.doing.borrow_mut(), Doing::command_mut).ok()
+    }
+
+    /// Takes it: it is in hand until the client's next state is known.
+    pub(crate) fn take_command(&self) -> Option<Box<Command>> {
+        self.doing.borrow_mut().take_command()
+    }
+
+    /// Whether a function has it that has not come to its end.
+    pub(crate) fn is_in_hand(&self) -> bool {
+        matches!(*self.doing.borrow(), Doing::InHand)
+    }
+
+    /// Its place in the queue.
+    pub(crate) fn ticket(&self) -> Option<Ticket> {
+        self.doing.borrow().ticket()
+    }
+
+    /// Has a client that runs wait for a slot again, or no more.
+    pub(crate) fn set_ticket(&self, again: Option<Ticket>) {
+        if let Doing::Running { ticket } = &mut *self.doing.borrow_mut() {
+            *ticket = again;
+        }
+    }
+
+    /// What the command that waits is waiting for.
+    pub(crate) fn awaits(&self) -> Option<Awaits> {
+        self.doing.borrow().awaits()
+    }
+
+    /// Has a command that waits wait until its client's backend has answered; then it is read again.
+    pub(crate) fn await_backend(&self) {
+        if let Some(command) = self.take_command() {
+            self.become_state(Doing::Preparing { command, awaits: Awaits::Backend });
+        }
     }
 
     /// The sequence id of the first packet of the reply to the command in hand. A login is over with that.
@@ -321,7 +369,7 @@ impl Client {
         if self.write(bytes) {
             self.await_command();
         } else if !self.is_closing() {
-            self.change_state(ClientState::Writing);
+            self.become_state(Doing::Writing);
         }
     }
 
@@ -361,7 +409,7 @@ impl Client {
         let is_full = self.backend.borrow().as_ref().is_some_and(|backend| backend.is_full());
         let is_unread = self.input.dropped.is_some() && self.state() != ClientState::Reading;
         let is_held_up = self.state() == ClientState::Running && is_full;
-        if self.waiting.get().is_some() || is_held_up || is_unread {
+        if self.ticket().is_some() || is_held_up || is_unread {
             // It is not asked for more: its time begins when it is.
             self.input.begin_upload();
             return None;
@@ -376,15 +424,14 @@ impl Client {
 
     /// The command in hand was sent, or will not be: what is not kept of it needs no room.
     pub(crate) fn end_claim(&self) {
-        if self.current.borrow().is_none() {
+        if self.command().is_none() {
             self.input.reserved.take();
         }
     }
 
     /// Has the client's task check the password for another user.
     pub(crate) fn begin_change_of_user(&self, payload: &[u8]) {
-        self.input.change_of_user.set(Some(payload.to_vec()));
-        self.change_state(ClientState::Preparing);
+        self.become_state(Doing::ChangingUser { proof: Some(payload.to_vec()) });
         self.wake();
     }
 
@@ -414,7 +461,7 @@ impl Client {
             // It began with what has just been answered.
             self.times.transaction.set(is_open.then(|| self.times.changed.get()));
         }
-        self.change_state(ClientState::Reading);
+        self.become_state(Doing::Reading);
         self.tell_ended();
         self.input.give_room_back();
         if self.input.unread.get() || self.input.unseen.get() {
@@ -427,7 +474,7 @@ impl Client {
         if self.input.is_part() {
             self.input.upload_ends_turn.set(true);
             self.input.begin_upload();
-            self.change_state(ClientState::Running);
+            self.become_state(Doing::RUNNING);
         }
     }
 
@@ -466,7 +513,7 @@ impl Client {
         }
         let may_send = match self.state() {
             ClientState::Reading => !self.departs(),
-            ClientState::Running => self.input.upload.is_some() && self.waiting.get().is_none(),
+            ClientState::Running => self.input.upload.is_some() && self.ticket().is_none(),
             _ => false,
         };
         // Back-pressure: the server takes its time. While a client may send, it may lag behind with
@@ -476,7 +523,9 @@ impl Client {
             return Poll::Ready(Event::Resume);
         }
         if !may_read {
-            if let Some(payload) = self.input.change_of_user.take() {
+            if let Doing::ChangingUser { proof } = &mut *self.doing.borrow_mut()
+                && let Some(payload) = proof.take()
+            {
                 return Poll::Ready(Event::ChangeUser(payload));
             }
             if let Some(cluster) = self.routing.visits.with(|it| it.asked.take()).flatten() {
@@ -516,6 +565,7 @@ impl Client {
             ClientState::Queued
                 | ClientState::Stranded
                 | ClientState::Preparing
+                | ClientState::ChangingUser
                 | ClientState::Running
                 | ClientState::Sharing
                 | ClientState::Writing
@@ -563,23 +613,6 @@ pub(crate) struct Login {
     pub(crate) vouched: Option<Vec<u8>>,
 }
 
-impl Client {
-    /// Keeps a command that waits, or that its backend is prepared for.
-    pub(crate) fn keep_command(&self, command: Box<Command>) {
-        *self.current.borrow_mut() = Some(command);
-    }
-
-    /// Takes the command that waits.
-    pub(crate) fn take_command(&self) -> Option<Box<Command>> {
-        self.current.take()
-    }
-
-    /// What the command that waits is waiting for.
-    pub(crate) fn awaits(&self) -> Option<Awaits> {
-        self.current.borrow().as_ref().map(|command| command.awaits)
-    }
-}
-
 /// A client whose statement is held back.
 pub(crate) struct Stranded {
     pub(crate) client: Rc<Client>,
@@ -620,7 +653,7 @@ impl Claimant for Client {
 
     fn admit(&self, room: ReservedMemory) {
         self.input.reserved.set(Some(room));
-        self.change_state(ClientState::Reading);
+        self.become_state(Doing::Reading);
         self.input.begin_upload();
         self.wake();
     }

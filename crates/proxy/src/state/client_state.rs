@@ -1,8 +1,7 @@
 //! What each client and each backend of a worker is doing, and how many are doing each.
 //!
-//! A client's state is changed in one place, which knows the steps that are allowed
-//! ([`crate::state::client::Client::change_state`]). A backend's state is kept nowhere: it is what its parts make it
-//! ([`crate::state::backend::Backend::state`]). They are counted when someone looks.
+//! What belongs to a client's state is in [`crate::state::doing`]. A backend's state is kept nowhere: it is what its parts
+//! make it ([`crate::state::backend::Backend::state`]). They are counted when someone looks.
 
 /// What a client is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +14,10 @@ pub(crate) enum ClientState {
     Queued,
     /// Its command waits until a server can take it; see [`crate::upkeep::stranded`].
     Stranded,
-    /// Its backend is being told what its command needs.
+    /// Its backend is being told what its command needs, or its command waits for another answer.
     Preparing,
+    /// It wants to be another user, and its task looks at the proof.
+    ChangingUser,
     /// The server works, or answers.
     Running,
     /// The run of another client's statement, which is the same, answers its own.
@@ -50,12 +51,13 @@ pub(crate) enum BackendState {
 
 impl ClientState {
     /// In the order of their numbers, with the names that the console and the metrics use.
-    pub(crate) const ALL: [(Self, &'static str); 10] = [
+    pub(crate) const ALL: [(Self, &'static str); 11] = [
         (Self::Reading, "reading"),
         (Self::AwaitingMemory, "awaiting_memory"),
         (Self::Queued, "queued"),
         (Self::Stranded, "stranded"),
         (Self::Preparing, "preparing"),
+        (Self::ChangingUser, "changing_user"),
         (Self::Running, "running"),
         (Self::Sharing, "sharing"),
         (Self::Writing, "writing"),
@@ -77,11 +79,13 @@ impl ClientState {
             Self::Reading => true,
             // It has arrived, or stays here.
             Self::Departing => matches!(next, Self::Reading | Self::Leaving),
-            Self::Preparing | Self::Running => {
-                !matches!(next, Self::AwaitingMemory | Self::Departing)
+            Self::ChangingUser => matches!(next, Self::Reading | Self::Writing | Self::Leaving),
+            Self::Preparing | Self::Running | Self::Sharing => {
+                !matches!(next, Self::AwaitingMemory | Self::ChangingUser | Self::Departing)
             }
-            Self::Queued | Self::Stranded => !matches!(next, Self::AwaitingMemory),
-            Self::Sharing => !matches!(next, Self::AwaitingMemory | Self::Departing),
+            Self::Queued | Self::Stranded => {
+                !matches!(next, Self::AwaitingMemory | Self::ChangingUser)
+            }
         }
     }
 }

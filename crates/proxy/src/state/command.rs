@@ -1,7 +1,7 @@
 //! One command of a client: what was read of it, what was decided for it, and how far it has come.
 //!
-//! It has one owner at a time: the function that reads it; then [`crate::state::client::Client::current`] while it
-//! waits in the queue, or while its backend is prepared; then the flight that carries it
+//! It has one owner at a time: the function that reads it; then its client's state ([`crate::state::doing::Doing`]) while
+//! it waits in the queue, or while its backend is prepared; then the flight that carries it
 //! ([`crate::state::in_flight::InFlight`]). A client that may send one has none, so nothing of a command is left to
 //! be reset behind it.
 
@@ -40,8 +40,6 @@ pub(crate) struct Command {
     pub(crate) begun: Option<Begun>,
     /// For the logs of statements.
     pub(crate) noted: Option<Box<Noted>>,
-    /// What it waits for while its client is in [`crate::state::client_state::ClientState::Preparing`].
-    pub(crate) awaits: Awaits,
     /// How often it was sent once more; see [`crate::session::prepared`].
     pub(crate) again: u8,
     /// What it is to commands that ask the same.

@@ -205,16 +205,13 @@ impl InFlight {
         }
     }
 
-    /// Its client waits again, with its command; what was sent runs for nothing.
-    pub(crate) fn give_up(&mut self) -> Option<Rc<Client>> {
-        let client = self.client.take()?;
-        if let Some(command) = &mut self.command {
-            // Those that were to get the reply wait again as well.
-            command.sharing.cut_off();
-            command.counted = None;
-        }
-        *client.current.borrow_mut() = self.command.take();
-        Some(client)
+    /// Its client and its command, which is to wait again; what was sent runs for nothing.
+    pub(crate) fn give_up(&mut self) -> Option<(Rc<Client>, Box<Command>)> {
+        let (client, mut command) = (self.client.take()?, self.command.take()?);
+        // Those that were to get the reply wait again as well.
+        command.sharing.cut_off();
+        command.counted = None;
+        Some((client, command))
     }
 
     /// Whether something of the reply has come.

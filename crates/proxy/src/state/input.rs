@@ -31,8 +31,6 @@ pub(crate) struct Input {
     pub(crate) dropped: Seldom<Passage>,
     /// The client may send its next command when the upload ends: there will be no reply.
     pub(crate) upload_ends_turn: Cell<bool>,
-    /// What proves a change of user, until the client's task deals with it.
-    pub(crate) change_of_user: Seldom<Vec<u8>>,
     /// How many changes of user were refused.
     pub(crate) refused_changes: Cell<u8>,
     /// The client sends nothing more.

@@ -15,10 +15,10 @@ use crate::state::command::Command;
 
 /// That of the statement that a client has in the queue. Nothing is told of one that cannot be read as a whole.
 pub(crate) fn of(client: &Rc<Client>) -> Likeness {
-    let current = client.current.try_borrow().ok();
-    let command = current.as_ref().and_then(|current| current.as_deref());
-    match command {
-        Some(command) if !client.input.is_part() => of_command(client, command).unwrap_or_default(),
+    match client.command() {
+        Some(command) if !client.input.is_part() => {
+            of_command(client, &command).unwrap_or_default()
+        }
         _ => Likeness::default(),
     }
 }

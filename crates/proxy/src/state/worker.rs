@@ -673,6 +673,14 @@ impl Worker {
         if self.is_mysql(client) { kept::Server::MySql } else { kept::Server::MariaDb }
     }
 
+    /// The client waits for no slot any more.
+    pub(crate) fn leave_queue(&self, client: &Client) {
+        if let Some(ticket) = client.ticket() {
+            self.at(client.server.get()).gate.borrow_mut().leave(ticket);
+            client.set_ticket(None);
+        }
+    }
+
     pub(crate) fn add_client(&self, client: &Rc<Client>) {
         self.clients.borrow_mut().insert(client.id, Rc::clone(client));
     }

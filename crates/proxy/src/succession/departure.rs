@@ -32,6 +32,7 @@ use crate::state::description::{
     BackendDescription, ClientDescription, Departure, Departures, KeyDescription, Reception,
     ServerDescription,
 };
+use crate::state::doing::Doing;
 use crate::state::predecessor::{Left, Stays};
 use crate::state::worker::Worker;
 use crate::users::bequeathed::Bequest;
@@ -230,12 +231,10 @@ fn is_at_rest(client: &Client) -> bool {
     let is_known = match client.state() {
         ClientState::Reading => !client.input.is_part() && !client.input.dropped.is_some(),
         // What is longer than a packet, or has been read in part, waits for its turn here.
-        ClientState::Queued | ClientState::Stranded => {
-            client.current.borrow().as_ref().is_some_and(|command| {
-                !client.input.is_part()
-                    && (HEADER..HEADER + PAYLOAD_MAX).contains(&command.packet.len())
-            })
-        }
+        ClientState::Queued | ClientState::Stranded => client.command().is_some_and(|command| {
+            !client.input.is_part()
+                && (HEADER..HEADER + PAYLOAD_MAX).contains(&command.packet.len())
+        }),
         _ => false,
     };
     let own = client.backend();
@@ -243,7 +242,6 @@ fn is_at_rest(client: &Client) -> bool {
         && !client.stream.is_tls()
         && !client.is_closing()
         && !client.is_draining()
-        && !client.input.change_of_user.is_some()
         && own.as_ref().is_none_or(|backend| is_backend_at_rest(client, backend))
         && !client.session.borrow().is_told_elsewhere(own.map(|backend| backend.id))
 }
@@ -265,16 +263,14 @@ fn is_backend_at_rest(client: &Client, backend: &Backend) -> bool {
 
 /// Holds a client, and writes it down for the other process.
 fn depart(worker: &Rc<Worker>, departures: &Departures, client: &Rc<Client>) {
-    if let Some(waiting) = client.waiting.take() {
-        worker.at(client.server.get()).gate.borrow_mut().leave(waiting);
-    }
+    worker.leave_queue(client);
     let mut more = Vec::new();
     if let Some(command) = client.take_command() {
         put_packet(&mut more, 0, &command.packet[HEADER..]);
         worker.buffers.forget(command.end());
     }
     more.extend(client.input.take_more());
-    client.change_state(ClientState::Departing);
+    client.become_state(Doing::Departing);
     client.input.give_room_back();
     client.input.end_upload();
     let own = client.backend();
@@ -396,7 +392,7 @@ fn stay(client: &Rc<Client>) {
         own.life.set(Life::Open);
         own.wake();
     }
-    client.change_state(ClientState::Reading);
+    client.become_state(Doing::Reading);
     client.depart(false);
     client.wake();
 }
@@ -414,6 +410,6 @@ fn leave(worker: &Rc<Worker>, client: &Rc<Client>) {
         worker.agenda.look_at(own.server);
         own.wake();
     }
-    client.change_state(ClientState::Leaving);
+    client.become_state(Doing::Leaving);
     client.wake();
 }

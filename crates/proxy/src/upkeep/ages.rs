@@ -107,6 +107,7 @@ pub(crate) fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(
         ClientState::Queued
         | ClientState::Stranded
         | ClientState::Preparing
+        | ClientState::ChangingUser
         | ClientState::Running
         | ClientState::Sharing
         | ClientState::AwaitingMemory

@@ -15,8 +15,8 @@ use crate::road::admit;
 use crate::routing::clusters;
 use crate::routing::route;
 use crate::state::client::Client;
-use crate::state::client_state::ClientState;
 use crate::state::command::Command;
+use crate::state::doing::Doing;
 use crate::state::shared_run::{Sharing, Stray, WaitsAgain};
 use crate::state::worker::Worker;
 
@@ -51,7 +51,6 @@ fn go_back(worker: &Rc<Worker>, client: &Rc<Client>, stray: &Stray) -> Option<Bo
             worker.sharing.kinds.borrow_mut().rest(digest, now);
         }
     }
-    client.change_state(ClientState::Queued);
     let members = worker.shared.cluster.routes(clusters::of(client, &command));
     let may_stay = |members| {
         let server = client.server.get();
@@ -60,10 +59,10 @@ fn go_back(worker: &Rc<Worker>, client: &Rc<Client>, stray: &Stray) -> Option<Bo
     let is_routed = members.is_some_and(|members| !may_stay(members)) || command.cache().is_some();
     let (Some(key), false) = (client.key.get(), is_routed) else { return Some(command) };
     let (server, ask) = (client.server.get(), client.ask(&command));
-    client.keep_command(command);
     let mut gate = worker.at(server).gate.borrow_mut();
-    client.waiting.set(Some(gate.wait_again(key, Rc::clone(client), ask, now)));
+    let ticket = gate.wait_again(key, Rc::clone(client), ask, now);
     drop(gate);
+    client.become_state(Doing::Queued { command, ticket });
     sharing::join(worker, client);
     worker.agenda.look_at(server);
     None

@@ -310,9 +310,10 @@ impl Oldest {
             ClientState::Queued | ClientState::Stranded | ClientState::AwaitingMemory => {
                 Self { waiting: age, running: None }
             }
-            ClientState::Preparing | ClientState::Running | ClientState::Sharing => {
-                Self { waiting: None, running: age }
-            }
+            ClientState::Preparing
+            | ClientState::ChangingUser
+            | ClientState::Running
+            | ClientState::Sharing => Self { waiting: None, running: age },
             _ => Self::default(),
         }
     }
@@ -399,8 +400,8 @@ fn work(worker: &Worker, client: &Client) -> Option<Work> {
         let text = digest.and_then(|digest| worker.tally.text(digest));
         Work { is_execute: command.facts.in_hand.is_some(), digest, text }
     };
-    if let Some(command) = &*client.current.borrow() {
-        return Some(tell(command));
+    if let Some(command) = client.command() {
+        return Some(tell(&command));
     }
     let backend = client.backend()?;
     let in_flight = backend.in_flight.borrow();
@@ -417,7 +418,7 @@ pub(crate) const LIKE_OTHERS: &str = "a lock that statements like it wait for";
 
 fn is_held_back(worker: &Worker, client: &Client) -> bool {
     let gate = worker.at(client.server.get()).gate.borrow();
-    client.waiting.get().is_some_and(|waiting| gate.is_aside(waiting))
+    client.ticket().is_some_and(|ticket| gate.is_aside(ticket))
 }
 
 /// What a client waits for.
@@ -438,6 +439,7 @@ fn wait(worker: &Worker, client: &Client, state: ClientState) -> Option<&'static
             Some(Awaits::Account) => "its account in another cluster",
             Some(Awaits::Answer) | None => "session setup",
         },
+        ClientState::ChangingUser => "a proof that it is another user",
         ClientState::Running => "the server",
         ClientState::Sharing => "the reply to the same statement of another client",
         ClientState::Writing => "its client to read",

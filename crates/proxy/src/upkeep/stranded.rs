@@ -12,6 +12,7 @@ use crate::routing::freshness;
 use crate::routing::route;
 use crate::state::client::Client;
 use crate::state::command::Command;
+use crate::state::doing::Doing;
 use crate::state::rule_hits::RuleWay;
 use crate::state::worker::Worker;
 
@@ -38,7 +39,7 @@ pub(crate) fn release(worker: &Rc<Worker>) {
         } else {
             // The server that failed it may be the only one there is, and be well again.
             command.rare().avoids = None;
-            client.keep_command(command);
+            client.go_on_as(Doing::Stranded { command });
             freshness::look_for_past(members, client);
             worker.stranded.borrow_mut().push(stranded);
         }

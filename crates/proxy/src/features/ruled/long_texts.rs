@@ -58,7 +58,7 @@ async fn look(worker: &Rc<Worker>, due: LongText) {
     // It fails when the process ends.
     let Ok(looked) = tokio::task::spawn_blocking(search).await else { return };
     let Some(client) = waiting(worker, client, wait) else { return };
-    if let Some(command) = client.current.borrow_mut().as_mut() {
+    if let Some(mut command) = client.command_mut() {
         command.rare().look = Some(Look::Done(looked));
     }
     worker.shared.mail(worker.index, Mail::Resume(client.id));
@@ -68,8 +68,8 @@ async fn look(worker: &Rc<Worker>, due: LongText) {
 fn waiting(worker: &Worker, client: u32, wait: u64) -> Option<Rc<Client>> {
     let client = worker.clients.borrow().get(&client).cloned()?;
     let waits = {
-        let current = client.current.borrow();
-        let look = current.as_ref().and_then(|command| command.rare.as_ref()?.look.as_ref());
+        let command = client.command();
+        let look = command.as_ref().and_then(|command| command.rare.as_ref()?.look.as_ref());
         matches!(look, Some(Look::Waits(number)) if *number == wait)
     };
     waits.then_some(client)

@@ -68,8 +68,8 @@ pub(crate) fn delay(
 
 /// Whether the client's command is in this wait still.
 fn waits_with(client: &Client, number: u64) -> bool {
-    let current = client.current.borrow();
-    let rare = current.as_ref().and_then(|command| command.rare.as_ref());
+    let command = client.command();
+    let rare = command.as_ref().and_then(|command| command.rare.as_ref());
     rare.and_then(|rare| rare.ruled.as_ref()).is_some_and(|ruled| ruled.wait == number)
 }
 
@@ -126,8 +126,8 @@ fn see_patience(worker: &Rc<Worker>, id: u32, number: u64) {
     let Some(client) = worker.clients.borrow().get(&id).cloned() else { return };
     let waits_for_answer = client.awaits() != Some(Awaits::Rule);
     let (most, rule) = {
-        let mut current = client.current.borrow_mut();
-        let rare = current.as_mut().and_then(|command| command.rare.as_mut());
+        let mut command = client.command_mut();
+        let rare = command.as_mut().and_then(|command| command.rare.as_mut());
         let Some(ruled) = rare.and_then(|rare| rare.ruled.as_mut()) else { return };
         if ruled.waited != number {
             return;
@@ -144,9 +144,7 @@ fn see_patience(worker: &Rc<Worker>, id: u32, number: u64) {
             None => return,
         }
     };
-    if let Some(waiting) = client.waiting.take() {
-        worker.at(client.server.get()).gate.borrow_mut().leave(waiting);
-    }
+    worker.leave_queue(&client);
     let message = format!(
         "Flifo did not run this statement: it waited {most:?} in the queue (queue_timeout of the rule {rule:?}). It is \
          safe to try again"
@@ -183,8 +181,8 @@ fn give(worker: &Rc<Worker>, room: Arc<RuleRoom>, next: RuleWaiter) {
     let client = worker.clients.borrow().get(&next.client).cloned();
     // Without it, the place goes to the next one in line.
     let Some(client) = client.filter(|client| waits_with(client, next.number)) else { return };
-    let timer = match client.current.borrow_mut().as_mut() {
-        Some(command) => command.rare().ruled.as_mut().and_then(|ruled| {
+    let timer = match client.command_mut() {
+        Some(mut command) => command.rare().ruled.as_mut().and_then(|ruled| {
             (ruled.wait, ruled.line) = (0, None);
             ruled.permits.push(permit);
             ruled.timer.take()

@@ -10,8 +10,8 @@ use std::rc::Rc;
 
 use crate::features::sharing;
 use crate::state::client::Client;
-use crate::state::client_state::ClientState;
 use crate::state::command::Command;
+use crate::state::doing::Doing;
 use crate::state::shared_run::{CountedRun, Sharing};
 use crate::state::worker::Worker;
 
@@ -53,8 +53,7 @@ fn enter_long(
         let joined = worker.sharing.crowds.borrow_mut().join(hash, client.id, now, number);
         if let Some(number) = joined {
             command.sharing = Sharing::Follows(number);
-            client.keep_command(command);
-            client.change_state(ClientState::Sharing);
+            client.become_state(Doing::Sharing { command });
             worker.counters.crowded.add(1);
             return None;
         }
