@@ -12,6 +12,7 @@ pub(crate) mod command;
 pub(crate) mod copied;
 pub(crate) mod description;
 pub(crate) mod doing;
+pub(crate) mod fate;
 pub(crate) mod in_flight;
 pub(crate) mod input;
 pub(crate) mod kept_replies;

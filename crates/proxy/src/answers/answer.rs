@@ -58,7 +58,7 @@ pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
     } else if backend.in_flight.borrow().iter().all(|flight| flight.client.is_none()) {
         // It has still to answer something that no client waits for: then it goes back by itself.
         backend.release();
-        backend.give_back_later();
+        backend.fate.give_back_later();
     }
 }
 

@@ -83,7 +83,7 @@ pub(crate) fn see_end(
 
 /// A reply that was kept has answered a statement.
 pub(crate) fn see_cached(worker: &Worker, client: &Client, noted: Noted, rows: u64) {
-    let server = worker.at(client.server.get()).server.name.clone();
+    let server = worker.at(client.routing.server.get()).server.name.clone();
     let backend = SlowBackend { server, id: None };
     finish(worker, client, noted, StatementEnd { rows, backend, ..StatementEnd::default() }, None);
 }
@@ -91,7 +91,7 @@ pub(crate) fn see_cached(worker: &Worker, client: &Client, noted: Noted, rows: u
 /// Flifo has answered a statement with an error.
 pub(crate) fn see_fault(worker: &Worker, client: &Client, noted: Noted, fault: &Fault) {
     let (error, _) = fault.code();
-    let server = worker.at(client.server.get()).server.name.clone();
+    let server = worker.at(client.routing.server.get()).server.name.clone();
     let backend = SlowBackend { server, id: None };
     let end = StatementEnd { error: Some(error), backend, ..StatementEnd::default() };
     finish(worker, client, noted, end, None);

@@ -85,7 +85,7 @@ pub(crate) fn put_own_id(worker: &Worker, client: &Client, query: &mut QueryPack
     if client.session.borrow().has_own_number() {
         return true;
     }
-    let brand = worker.shared.cluster.server(client.server.get()).facts.brand();
+    let brand = worker.shared.cluster.server(client.routing.server.get()).facts.brand();
     let own = own_id::put(query.text(), client.id, brand);
     query.rewrite(own.text);
     own.asks_backend
@@ -114,7 +114,7 @@ pub(crate) fn put_gtid(worker: &Worker, client: &Client, query: &mut QueryPacket
     // No other server has such a variable, and it says so.
     if worker.shared.cluster.greeter().facts.is_mariadb() {
         let text = query.text();
-        let put = client.gtid.with(|gtid| gtid::put(text, gtid));
+        let put = client.routing.gtid.with(|gtid| gtid::put(text, gtid));
         let text = put.unwrap_or_else(|| gtid::put(text, &[]));
         query.rewrite(text);
     }
@@ -122,11 +122,11 @@ pub(crate) fn put_gtid(worker: &Worker, client: &Client, query: &mut QueryPacket
 
 /// The same for a `SHOW VARIABLES` that would show it: else what it shows may be another client's.
 pub(crate) fn list_gtid(worker: &Worker, client: &Client, query: &mut QueryPacket<'_>) {
-    if !worker.at(client.server.get()).server.facts.tells_gtids() {
+    if !worker.at(client.routing.server.get()).server.facts.tells_gtids() {
         return;
     }
     let text = query.text();
-    let put = client.gtid.with(|gtid| gtid::put_in_list(text, gtid));
+    let put = client.routing.gtid.with(|gtid| gtid::put_in_list(text, gtid));
     let text = put.unwrap_or_else(|| gtid::put_in_list(text, &[]));
     query.rewrite(text);
 }

@@ -103,7 +103,7 @@ fn look(
     command: &Command,
     cache: RuleCache,
 ) -> Result<Found, WhyNot> {
-    let server = client.server.get();
+    let server = client.routing.server.get();
     let members = worker.shared.cluster.of(server);
     if !sharing::may_be_cached(worker, client, command) {
         return Err(WhyNot::Unfit);

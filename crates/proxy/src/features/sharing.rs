@@ -232,7 +232,7 @@ impl<'a> Asks<'a> {
 
 /// The hash of what the statement asks, and of where.
 pub(crate) fn hash(worker: &Worker, client: &Client, command: &Command) -> Option<u64> {
-    hash_of(worker, client, command, client.server.get().0)
+    hash_of(worker, client, command, client.routing.server.get().0)
 }
 
 /// The same, of one server or of a whole cluster.
@@ -307,7 +307,7 @@ fn close_group(
     }
     let number = worker.sharing.next_number();
     let clients = worker.clients.borrow();
-    let mut gate = worker.at(leader.server.get()).gate.borrow_mut();
+    let mut gate = worker.at(leader.routing.server.get()).gate.borrow_mut();
     let mut others = Vec::new();
     group.retain(|id| {
         // The leader's command is in use.
@@ -368,7 +368,7 @@ fn is_same(leader: &Client, command: &Command, client: &Client) -> bool {
     let asks = (Asks::of(leader, &one, command), Asks::of(client, &two, &own));
     is_set_alike
         && leader.key.get() == client.key.get()
-        && leader.server.get() == client.server.get()
+        && leader.routing.server.get() == client.routing.server.get()
         && leader.capabilities == client.capabilities
         && leader.capabilities_now() == client.capabilities_now()
         && leader.ask(command).class == client.ask(&own).class

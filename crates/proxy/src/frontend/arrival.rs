@@ -222,7 +222,7 @@ fn client(
                 // What its user may have no longer, it keeps.
                 None => {
                     let places = worker.shared.users.reserve_pass_through(&described.user);
-                    *own.places.borrow_mut() = places.unwrap_or_default();
+                    *own.origin.places.borrow_mut() = places.unwrap_or_default();
                 }
             }
             Some(own)
@@ -257,12 +257,12 @@ fn client(
     client.times.transaction.set(described.transaction.map(before));
     let client = Rc::new(client);
     client.several.set(described.several);
-    client.gtid.set(described.gtid.map(Vec::into_boxed_slice));
+    client.routing.gtid.set(described.gtid.map(Vec::into_boxed_slice));
     clusters::settle(worker, &client);
     freshness::arrive(worker, &client, now);
     for server in described.wrote.iter().filter_map(|server| server.find(servers)) {
         // When it was is not known to this clock: at the latest now.
-        client.past.change(|past| past.writes.note(server.id.0, now, Tells::Nothing));
+        client.routing.past.change(|past| past.writes.note(server.id.0, now, Tells::Nothing));
     }
     client.prepared_changes.set(described.prepared_changes);
     let pinned = |(pin, age)| Pinned { pin, digest: None, since: before(age) };
@@ -297,12 +297,12 @@ fn adopt(
     let mut backend =
         Backend::new(session.id, server, described.thread_id, stream, capabilities, key);
     let now = crate::worker::clock::now();
-    backend.opened = now.checked_sub(described.age).unwrap_or(now);
-    backend.young_until = rights::young_until(worker, backend.opened);
+    backend.origin.opened = now.checked_sub(described.age).unwrap_or(now);
+    backend.origin.young_until = rights::young_until(worker, backend.origin.opened);
     backend.reports = !session.is_silent;
     let backend = Rc::new(backend);
     backend.session.replace(session);
-    backend.ahead.replace(described.ahead);
+    backend.bytes.ahead.replace(described.ahead);
     described.statements.into_iter().for_each(|statement| backend.close_statement(statement));
     backend.taint.set(described.taint);
     // An older Flifo ended results in the server's place.
@@ -310,7 +310,7 @@ fn adopt(
         let of_key = worker.pool.keys.borrow().get(key).capabilities;
         of_key.has(Capabilities::DEPRECATE_EOF) != capabilities.has(Capabilities::DEPRECATE_EOF)
     });
-    backend.is_left_behind.set(described.is_left_behind || ends_otherwise);
+    backend.fate.is_left_behind.set(described.is_left_behind || ends_otherwise);
     if let Some(key) = key {
         worker.at(server).gate.borrow_mut().adopted(key);
     }

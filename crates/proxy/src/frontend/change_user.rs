@@ -85,7 +85,7 @@ async fn pass_through(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) 
         return go_on(worker, client, &unknown()).await;
     }
     let routing = &client.routing;
-    let before = (routing.home.get(), routing.cluster.get(), client.server.get());
+    let before = (routing.home.get(), routing.cluster.get(), client.routing.server.get());
     let login = wanted.login(worker, client.capabilities_now());
     let claim = Claim { user, login }.in_schema(&worker.plan());
     let until = tokio::time::Instant::now() + worker.plan().limits.login;
@@ -118,7 +118,7 @@ async fn pass_through(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) 
     let (home, cluster, server) = before;
     routing.home.set(home);
     routing.cluster.set(cluster);
-    client.server.set(server);
+    client.routing.server.set(server);
     begin_as_before(worker, client).await;
     client.await_command();
 }
@@ -164,7 +164,7 @@ async fn begin_as_before(worker: &Rc<Worker>, client: &Rc<Client>) {
         }
     }
     client.session.borrow_mut().reset(reset_connection::forgets(worker, client));
-    client.gtid.take();
+    client.routing.gtid.take();
 }
 
 /// How long it is waited for what a client has left: as long as MariaDB takes for a refusal.
@@ -200,7 +200,7 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let mut talk = Talk::resume(&client.stream, client.input.take_more(), 1);
     let limit = worker.plan().limits.login;
     let brand = wanted::brand(worker, client);
-    let server = client.server.get();
+    let server = client.routing.server.get();
     let capabilities = client.capabilities_now();
     let proving = prove(worker, &mut talk, payload, brand, client.peer, (server, capabilities));
     let proved = tokio::time::timeout(limit, proving).await;
@@ -351,7 +351,7 @@ fn begin_anew(
         session.keep(Pin::Charset);
     }
     drop(session);
-    client.gtid.take();
+    client.routing.gtid.take();
     client.become_user(name);
     clusters::move_home(worker, client);
     client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));

@@ -110,7 +110,7 @@ pub(crate) async fn log_in(
     let pass_through = relay(worker, peers, &claim, greeted_by).await?;
     let session = begin_session(pass_through.status, login.collation, pass_through.brand);
     let (stream, more) = pass_through.client.into_parts();
-    *pass_through.backend.places.borrow_mut() = places;
+    *pass_through.backend.origin.places.borrow_mut() = places;
     Ok(client::Login {
         id: match greeted_by {
             GreetedBy::Server => greeted_id,
@@ -166,9 +166,9 @@ pub(crate) async fn change_user(
         client.routing.home.set(home);
         let cluster = clusters::serving(worker, client, login.schema.as_deref());
         client.routing.cluster.set(cluster);
-        client.server.set(route::home(worker, cluster, client.routing.mode.get()).await);
+        client.routing.server.set(route::home(worker, cluster, client.routing.mode.get()).await);
     }
-    let at = worker.shared.cluster.server(client.server.get());
+    let at = worker.shared.cluster.server(client.routing.server.get());
     let server = match opener::greeted(&worker.pool, at, peer).await {
         Ok(greeted) => greeted,
         Err(error) => return Err(tell_on(&mut talk, error.fault(at)).await),
@@ -180,7 +180,7 @@ pub(crate) async fn change_user(
     client.input.keep_more(&more, false);
     let mut places = places;
     if let Some(backend) = client.backend.take() {
-        let own = backend.places.take();
+        let own = backend.origin.places.take();
         if is_same_user {
             places.extend(own);
         }
@@ -188,9 +188,9 @@ pub(crate) async fn change_user(
         backend.close();
     }
     worker.give_back_place(client);
-    *pass_through.backend.places.borrow_mut() = places;
+    *pass_through.backend.origin.places.borrow_mut() = places;
     client.key.set(None);
-    client.gtid.take();
+    client.routing.gtid.take();
     client.routing.mode.set(Mode::Writer);
     pass_through.backend.hold_for(client);
     *client.session.borrow_mut() =
@@ -359,7 +359,7 @@ fn backend_of(
     let (stream, unread) = talk.into_parts();
     let id = worker.new_backend_id();
     let backend = Rc::new(Backend::new(id, at.id, thread_id, stream, capabilities, None));
-    *backend.unread.borrow_mut() = unread;
+    *backend.bytes.unread.borrow_mut() = unread;
     worker.at(at.id).traffic.opened.add(1);
     worker.add_backend(&backend);
     crate::worker::tasks::contained(backend_task::serve(Rc::clone(worker), Rc::clone(&backend)));

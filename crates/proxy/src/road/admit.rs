@@ -90,7 +90,7 @@ fn enter_routed(
 ) {
     if let Some(members) = worker.shared.cluster.routes(clusters::of(client, &command)) {
         match route::take(worker, members, client, &command) {
-            Some(server) => client.server.set(server),
+            Some(server) => client.routing.server.set(server),
             None => return route::strand(worker, client, command, packet),
         }
     }
@@ -135,7 +135,7 @@ pub(crate) fn enter_here(
         false => command,
     };
     let (ask, now) = (client.ask(&command), crate::worker::clock::now());
-    let local = worker.at(client.server.get());
+    let local = worker.at(client.routing.server.get());
     let mut gate = local.gate.borrow_mut();
     match (backend, client.key.get()) {
         (Some(backend), _) => {
@@ -201,11 +201,11 @@ fn wait(
             client.become_state(Doing::Queued { command, ticket });
             step!("queue");
             worker.counters.waits.add(1);
-            worker.at(client.server.get()).count_queue();
+            worker.at(client.routing.server.get()).count_queue();
             true
         }
         Err((_, refusal)) => {
-            let local = worker.at(client.server.get());
+            let local = worker.at(client.routing.server.get());
             let fault = queue_timeout::not_run(local, &refusal, Some(&command));
             answer::refuse(worker, client, command, &fault);
             false

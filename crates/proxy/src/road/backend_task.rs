@@ -22,8 +22,9 @@ use crate::routing::route;
 use crate::session::backend_reset;
 use crate::session::rights;
 use crate::session::supply;
-use crate::state::backend::{Backend, Destination, Life, Taint};
+use crate::state::backend::{Backend, Taint};
 use crate::state::description::{Departure, IdleDescription, KeyDescription, ServerDescription};
+use crate::state::fate::{Destination, Life};
 use crate::state::local::Local;
 use crate::state::worker::{Mail, Worker};
 use crate::worker::steps::step;
@@ -39,7 +40,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
         if event.is_err() {
             break;
         }
-        if let Some(to) = backend.leaves_for.get()
+        if let Some(to) = backend.fate.leaves_for.get()
             && backend.in_flight.borrow().is_empty()
         {
             match to {
@@ -56,11 +57,11 @@ pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
         #[cfg(debug_assertions)]
         invariants::assert_backend(&worker, &backend);
     }
-    if backend.life.get() == Life::Departed {
+    if backend.fate.life.get() == Life::Departed {
         admit::work_off(&worker);
         return about.forget();
     }
-    if let Some(Destination::Worker(to)) = backend.leaves_for.take() {
+    if let Some(Destination::Worker(to)) = backend.fate.leaves_for.take() {
         worker.at(backend.server).gate.borrow_mut().not_sent(to);
     }
     lost_backend::end(&worker, &backend);
@@ -103,7 +104,7 @@ fn send_to_successor(worker: &Rc<Worker>, backend: &Backend) {
     worker.agenda.look_at(backend.server);
     let Some(departures) = worker.departures.borrow().clone() else { return };
     let now = crate::worker::clock::now();
-    if backend.is_left_behind.get()
+    if backend.fate.is_left_behind.get()
         || rights::is_stale(worker, backend, now)
         || backend.owes_bytes()
         || backend.taint.get() != Taint::Clean
@@ -117,10 +118,10 @@ fn send_to_successor(worker: &Rc<Worker>, backend: &Backend) {
         key: backend.key.get().map(key),
         thread_id: backend.thread_id,
         capabilities: backend.capabilities.0,
-        age: now.saturating_duration_since(backend.opened),
+        age: now.saturating_duration_since(backend.origin.opened),
         session: backend.session.take().pack(),
         statements: backend.known.borrow().ids().collect(),
-        ahead: backend.ahead.take(),
+        ahead: backend.bytes.ahead.take(),
         taint: Taint::Clean,
         is_left_behind: false,
     };
@@ -145,11 +146,11 @@ pub(crate) fn pack(worker: &Worker, backend: Rc<Backend>) -> Result<Parcel, Opti
         capabilities: backend.capabilities,
         key: Key::clone(&packed),
         user,
-        opened: backend.opened,
-        era: backend.era,
+        opened: backend.origin.opened,
+        era: backend.origin.era,
         state: backend.session.into_inner().pack(),
         statements: known.shrink(0),
-        is_left_behind: backend.is_left_behind.get(),
+        is_left_behind: backend.fate.is_left_behind.get(),
     })
 }
 
@@ -173,12 +174,12 @@ pub(crate) fn arrive(worker: &Rc<Worker>, parcel: Parcel) {
     let state = parcel.state.unpack(id, &mut worker.pool.interned.borrow_mut());
     let key = key.with_schema(state.schema.is_some());
     let mut backend = Backend::new(id, server, thread_id, stream, capabilities, Some(key));
-    (backend.opened, backend.era) = (parcel.opened, parcel.era);
+    (backend.origin.opened, backend.origin.era) = (parcel.opened, parcel.era);
     backend.reports = !state.is_silent;
-    backend.young_until = rights::young_until(worker, backend.opened);
+    backend.origin.young_until = rights::young_until(worker, backend.origin.opened);
     let backend = Rc::new(backend);
     backend.session.replace(state);
-    backend.is_left_behind.set(parcel.is_left_behind);
+    backend.fate.is_left_behind.set(parcel.is_left_behind);
     parcel.statements.into_iter().for_each(|statement| backend.close_statement(statement));
     local.gate.borrow_mut().arrived(key);
     worker.add_backend(&backend);
@@ -201,7 +202,7 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
         match opening.await.unwrap_or(Err(NoBackend::Panicked)) {
             Ok(opened) => {
                 let backend = backend_of(&worker, opened);
-                backend.is_left_behind.set(backend.leads_elsewhere(&local.server));
+                backend.fate.is_left_behind.set(backend.leads_elsewhere(&local.server));
                 local.gate.borrow_mut().opened(key);
                 worker.counters.backends_opened.add(1);
                 local.traffic.opened.add(1);
@@ -221,8 +222,8 @@ fn backend_of(worker: &Worker, opened: Opened) -> Rc<Backend> {
     let Opened { server, key, thread_id, stream, capabilities, .. } = opened;
     let id = worker.new_backend_id();
     let mut backend = Backend::new(id, server, thread_id, stream, capabilities, Some(key));
-    (backend.opened, backend.era) = (opened.begun, opened.era);
-    backend.young_until = rights::young_until(worker, backend.opened);
+    (backend.origin.opened, backend.origin.era) = (opened.begun, opened.era);
+    backend.origin.young_until = rights::young_until(worker, backend.origin.opened);
     backend.reports = opened.reports;
     let session = BackendSession::new(id, opened.fresh).renewed_as(opened.renewed);
     backend.session.replace(if opened.reports { session } else { session.silent() });

@@ -261,7 +261,7 @@ fn pooled(
             lost_transaction::LossAnswer::End => return client.close(),
             lost_transaction::LossAnswer::Ok => return answer::ok(client, command),
             lost_transaction::LossAnswer::Fault => {
-                let fault = lost_transaction::fault(worker, client.server.get());
+                let fault = lost_transaction::fault(worker, client.routing.server.get());
                 return answer::refuse(worker, client, command, &fault);
             }
         }

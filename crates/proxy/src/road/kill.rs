@@ -47,7 +47,7 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, backend: &Rc<Backend>, scope: Scope) 
     worker.counters.kills.add(1);
     let (worker, backend) = (Rc::clone(worker), Rc::clone(backend));
     // Until each order has been answered, the backend must not run another client's statement.
-    backend.begin_kill();
+    backend.fate.begin_kill();
     worker.counters.killing.set(worker.counters.killing.get() + 1);
     tasks::vital(async move {
         let (own, server) = (Rc::clone(&worker), backend.server);
@@ -58,7 +58,7 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, backend: &Rc<Backend>, scope: Scope) 
             backend.close();
         }
         worker.counters.killing.set(worker.counters.killing.get() - 1);
-        if let (true, Some(key)) = (backend.end_kill(), backend.key.get()) {
+        if let (true, Some(key)) = (backend.fate.end_kill(), backend.key.get()) {
             supply::return_to_pool(&worker, key, &backend);
             worker.shared.mail(worker.index, Mail::SlotFree(backend.server));
         }

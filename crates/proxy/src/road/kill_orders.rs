@@ -57,7 +57,7 @@ pub(crate) fn send_order(
 pub(crate) fn read_order(worker: &Worker, client: &Client, text: Text<'_>) -> Option<(Scope, u32)> {
     let kill = Kill::read(text)?;
     // MySQL has an error to say.
-    if kill.has_manner && worker.at(client.server.get()).server.facts.is_mysql() {
+    if kill.has_manner && worker.at(client.routing.server.get()).server.facts.is_mysql() {
         return None;
     }
     kill.names_client().then_some((kill.scope, kill.id))
@@ -252,7 +252,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: &KillAnswer) {
                 let fault = Fault::new(Kind::UnknownThread, message);
                 return answer::refuse(worker, &killer, command, &fault);
             }
-            killer.server.set(server);
+            killer.routing.server.set(server);
             let kept = std::mem::take(&mut command.packet);
             match with_id(&killer, &kept, id) {
                 Some(mut packet) => {
@@ -271,7 +271,7 @@ pub(crate) fn kill_itself(
     command: Box<Command>,
     scope: Scope,
 ) {
-    let is_mariadb = || worker.at(client.server.get()).server.facts.is_mariadb();
+    let is_mariadb = || worker.at(client.routing.server.get()).server.facts.is_mariadb();
     let fault = if scope == Scope::Connection && is_mariadb() {
         Fault::relayed(1927, "70100", "Connection was killed")
     } else {

@@ -469,7 +469,7 @@ fn see_no_cursor(backend: &Backend, packet: &[u8]) {
 
 /// Sends the bytes of a command, or the first piece of them.
 fn send_bytes(client: &Client, backend: &Backend, packet: &[u8]) {
-    let (ahead, is_whole) = (backend.ahead.take(), !client.input.is_part());
+    let (ahead, is_whole) = (backend.bytes.ahead.take(), !client.input.is_part());
     let send = || if is_whole { backend.send_joined(packet) } else { backend.send(packet) };
     if ahead.is_empty() {
         send();

@@ -14,8 +14,9 @@ use crate::session::backend_reset;
 use crate::session::capture;
 use crate::session::pins;
 use crate::session::supply;
-use crate::state::backend::{AfterAnswers, Backend, Taint};
+use crate::state::backend::{Backend, Taint};
 use crate::state::client::Client;
+use crate::state::fate::AfterAnswers;
 use crate::state::worker::Worker;
 
 /// The client's session begins anew: its backend, if it has one, is free of it. True: what it has left there will be
@@ -31,7 +32,7 @@ pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     backend.holder.take();
     pins::ended(client);
     if left == Leftover::Lasting {
-        backend.then.set(AfterAnswers::Close);
+        backend.fate.then.set(AfterAnswers::Close);
     }
     backend_reset::begin(worker, &backend);
     let mut flights = backend.in_flight.borrow_mut();
@@ -63,17 +64,17 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>)
     match left.fate(trouble(backend), is_asked(backend)) {
         Fate::PutBack => {
             taint(backend, left);
-            backend.stay();
+            backend.fate.stay();
             supply::give_back(worker, backend);
         }
         Fate::PutBackLater => {
             taint(backend, left);
-            backend.give_back_later();
+            backend.fate.give_back_later();
         }
         Fate::Retired => capture::retire(worker, backend),
         Fate::Closed => backend.close(),
         Fate::ClosedLater => {
-            backend.then.set(AfterAnswers::Close);
+            backend.fate.then.set(AfterAnswers::Close);
         }
     }
 }
@@ -92,7 +93,7 @@ fn is_asked(backend: &Backend) -> bool {
 
 fn trouble(backend: &Backend) -> Trouble {
     match backend {
-        _ if backend.is_being_killed() => Trouble::Killed,
+        _ if backend.fate.is_being_killed() => Trouble::Killed,
         _ if backend.key.get().is_none() => Trouble::Unpooled,
         _ if backend.is_closing() => Trouble::Ending,
         _ => Trouble::None,

@@ -22,10 +22,11 @@ use crate::session::backend_reset;
 use crate::session::pipeline;
 use crate::session::rights;
 use crate::session::supply;
-use crate::state::backend::{Backend, Life, SetDown};
+use crate::state::backend::{Backend, SetDown};
 use crate::state::client::Client;
 use crate::state::client_state::ClientState;
 use crate::state::command::Awaits;
+use crate::state::fate::Life;
 use crate::state::in_flight::InFlight;
 use crate::state::worker::{Mail, Worker};
 use crate::worker::counters::Why;
@@ -126,7 +127,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
     let was_sent = flight.purpose.is_clients() || client.state() != ClientState::Preparing;
     let reached = match was_sent {
         false => Reached::Nothing,
-        true if backend.life.get() == Life::Farewell => Reached::Farewell,
+        true if backend.fate.life.get() == Life::Farewell => Reached::Farewell,
         true => Reached::Server,
     };
     let session = client.session.borrow();
@@ -324,7 +325,7 @@ fn end_reply(client: &Client, backend: &Backend, flight: &InFlight, fault: &Faul
         None if started => flight.follower.next_sequence(),
         None => first,
     };
-    let unsent = backend.unread.take();
+    let unsent = backend.bytes.unread.take();
     drop(unsent);
     let was_uploading = client.input.upload.take().is_some();
     client.take_command();

@@ -18,10 +18,11 @@ use crate::session::questions;
 use crate::session::schema_gone;
 use crate::session::session_setup;
 use crate::session::supply;
-use crate::state::backend::{AfterAnswers, Backend};
+use crate::state::backend::Backend;
 use crate::state::client::Client;
 use crate::state::client_state::ClientState;
 use crate::state::command::{Awaits, Command};
+use crate::state::fate::AfterAnswers;
 use crate::state::in_flight::{Answers, InFlight, Settled};
 use crate::state::worker::{Mail, Worker};
 
@@ -188,7 +189,7 @@ pub(crate) fn finish_reset(
         if let Some(client) = &*backend.holder.borrow() {
             return worker.shared.mail(worker.index, Mail::Resume(client.id));
         }
-        backend.give_back_later();
+        backend.fate.give_back_later();
         answered(worker, backend);
     }
 }
@@ -248,7 +249,7 @@ pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, 
     if client.session.borrow().can_do_without() && !is_probed {
         supply::yield_backend(client, backend);
         backend.release();
-        backend.give_back_later();
+        backend.fate.give_back_later();
     }
     if client.state() == ClientState::Preparing {
         worker.shared.mail(worker.index, Mail::Resume(client.id));
@@ -261,7 +262,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     if !backend.in_flight.borrow().is_empty() {
         return;
     }
-    match backend.then.take() {
+    match backend.fate.then.take() {
         AfterAnswers::Stay => {}
         AfterAnswers::GiveBack => supply::give_back(worker, backend),
         AfterAnswers::Close => backend.close(),

@@ -108,7 +108,7 @@ fn may_lead(worker: &Worker, backend: &Backend) -> bool {
     is_young
         && are_short
         && tells_all
-        && !backend.is_being_killed()
+        && !backend.fate.is_being_killed()
         && !backend.is_closing()
         && !rights::is_stale(worker, backend, now)
 }

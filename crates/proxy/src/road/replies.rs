@@ -34,8 +34,9 @@ use crate::session::passed_types;
 use crate::session::prepared;
 use crate::session::questions;
 use crate::session::rights;
-use crate::state::backend::{Backend, Life, Taint};
+use crate::state::backend::{Backend, Taint};
 use crate::state::client::Client;
+use crate::state::fate::Life;
 use crate::state::in_flight::{AfterReply, InFlight, Settled};
 use crate::state::worker::Worker;
 use crate::worker::buffers::BUFFER;
@@ -44,7 +45,7 @@ use crate::worker::steps::step;
 /// Reads what the server has sent and follows it. False ends the backend.
 pub(crate) fn read(worker: &Rc<Worker>, backend: &Rc<Backend>) -> bool {
     step!("reply");
-    let unread = backend.unread.take();
+    let unread = backend.bytes.unread.take();
     let mut buffer = worker.buffers.take(unread.len() + BUFFER / 2);
     buffer[..unread.len()].copy_from_slice(&unread);
     crate::worker::clock::tick();
@@ -56,11 +57,11 @@ pub(crate) fn read(worker: &Rc<Worker>, backend: &Rc<Backend>) -> bool {
             worker.counters.bytes_out.add(read as u64);
             let traffic = &worker.at(backend.server).traffic;
             traffic.received.add(read as u64);
-            traffic.sent.add(backend.sent.take());
+            traffic.sent.add(backend.bytes.sent.take());
             follow(worker, backend, &mut buffer[..unread.len() + read], &mut settled)
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            *backend.unread.borrow_mut() = unread;
+            *backend.bytes.unread.borrow_mut() = unread;
             true
         }
         Err(_) => false,
@@ -119,7 +120,7 @@ fn follow(
                 if let Some(client) = client {
                     client.write(&bytes[from..to]);
                 }
-                *backend.unread.borrow_mut() = bytes[to..len].to_vec();
+                *backend.bytes.unread.borrow_mut() = bytes[to..len].to_vec();
                 return true;
             }
             Ok(Step::Packet { kind: Packet::Err, start, end })
@@ -228,7 +229,7 @@ fn part(backend: &Backend, client: Option<&Client>, before: &[u8]) -> bool {
     if let Some(client) = client {
         client.write(before);
     }
-    backend.life.set(Life::Farewell);
+    backend.fate.life.set(Life::Farewell);
     false
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn reset(
         session.keep(pin);
     }
     drop(session);
-    client.gtid.take();
+    client.routing.gtid.take();
     keep_option(worker, client);
     if waits {
         answer::hold(worker, client, command, packet, Awaits::Reset);

@@ -116,7 +116,7 @@ pub(crate) fn see_failure(worker: &Worker, backend: &Backend) {
 
 /// The server has reported the GTID of a write.
 pub(crate) fn note_gtid(worker: &Worker, client: &Client, backend: &Backend, gtid: &[u8]) {
-    client.gtid.set(Some(gtid.into()));
+    client.routing.gtid.set(Some(gtid.into()));
     worker.at(backend.server).server.facts.see_gtid();
     if let Some(gtid) = std::str::from_utf8(gtid).ok().and_then(Gtid::read) {
         freshness::note_number(worker, client, backend.server, gtid);

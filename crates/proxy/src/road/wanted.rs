@@ -43,7 +43,7 @@ impl Wanted {
 }
 
 pub(crate) fn brand(worker: &Worker, client: &Client) -> Brand {
-    worker.at(client.server.get()).server.facts.brand()
+    worker.at(client.routing.server.get()).server.facts.brand()
 }
 
 /// Whether a pass-through client's command must become a login of its own: its password would go from one kind of leg

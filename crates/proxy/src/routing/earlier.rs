@@ -114,7 +114,7 @@ fn claim_counter(
     let is_it = |backend: &Rc<Backend>| {
         backend.session.borrow().last_client == client.id && has_them(backend)
     };
-    claim(worker, client, client.server.get(), is_it);
+    claim(worker, client, client.routing.server.get(), is_it);
     let backend = client.backend().filter(has_them)?;
     Some(Before::of(session_setup::counts_anew(worker, client, command, &backend)))
 }
@@ -158,7 +158,7 @@ fn ask_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, id: u64) -> AnswerPla
     let is_idle = backend.key.get().and_then(|key| gate.borrow_mut().claim(key, is_it)).is_some();
     if is_idle {
         // Otherwise a client has the backend, or it goes back already, without this question.
-        backend.give_back_later();
+        backend.fate.give_back_later();
     }
     let holder = backend.holder.borrow().clone().filter(|it| {
         let has_messages = it.session.borrow().diagnostics() == Diagnostics::OnBackend;

@@ -110,7 +110,7 @@ impl PastView for Place<'_> {
 /// Does this with what counts for a client. `None`: that is its own, and there is nothing.
 fn with_past<R>(members: &Members, client: &Client, see: impl FnOnce(&mut Past) -> R) -> Option<R> {
     match members.reads_by() {
-        ReadsBy::Connection => client.past.with(see),
+        ReadsBy::Connection => client.routing.past.with(see),
         by => with_common(members, client, by, see),
     }
 }
@@ -134,7 +134,7 @@ fn with_common<R>(
 
 /// Changes what counts for a client, and what is its own.
 fn change_past(members: &Members, client: &Client, change: impl Fn(&mut Past)) {
-    client.past.change(&change);
+    client.routing.past.change(&change);
     if members.reads_by() != ReadsBy::Connection {
         with_past(members, client, change);
     }
@@ -241,7 +241,7 @@ pub(crate) fn note_number(worker: &Worker, client: &Client, server: ServerId, gt
 
 /// What a statement has written is not told yet.
 pub(crate) fn doubt_number(worker: &Worker, client: &Client, server: ServerId) {
-    client.past.with(|past| past.writes.doubt(server.0));
+    client.routing.past.with(|past| past.writes.doubt(server.0));
     if let Some(members) = worker.shared.cluster.routes_at(server)
         && members.reads_by() != ReadsBy::Connection
     {
@@ -256,6 +256,6 @@ pub(crate) fn arrive(worker: &Worker, client: &Client, now: Instant) {
         && members.freshness() == Freshness::Monotonic
     {
         let writer = members.writer().map(|writer| writer.0);
-        client.past.set(Some(Past::of_several(now, writer)));
+        client.routing.past.set(Some(Past::of_several(now, writer)));
     }
 }

@@ -119,6 +119,6 @@ fn is_lost(client: &Rc<Client>) -> bool {
 fn is_astray(worker: &Worker, backend: &Rc<Backend>) -> bool {
     backend.state() == BackendState::Idle
         && backend.key.get().is_some()
-        && !backend.is_being_killed()
+        && !backend.fate.is_being_killed()
         && !worker.at(backend.server).gate.borrow().has_idle(|idle| Rc::ptr_eq(idle, backend))
 }

@@ -46,7 +46,7 @@ pub(crate) fn is_due(worker: &Worker, client: &Client) -> bool {
     }
     let is_silent = |server: ServerId| worker.at(server).server.facts.reports.are_missing();
     let server = match worker.shared.cluster.routes(client.routing.cluster.get()) {
-        None => Some(client.server.get()),
+        None => Some(client.routing.server.get()),
         Some(members) if client.routing.mode.get() != Mode::Readers => members.writer_of(client.id),
         Some(_) => None,
     };
@@ -127,7 +127,7 @@ pub(crate) fn reset(worker: &Rc<Worker>, backend: &Rc<Backend>) {
         return backend.close();
     };
     backend.known.borrow_mut().clear();
-    backend.ahead.borrow_mut().clear();
+    backend.bytes.ahead.borrow_mut().clear();
     backend.in_one_write(|| {
         for (step, opcode, text) in [
             (Step::Undo, Opcode::Query, "ROLLBACK"),

@@ -39,7 +39,7 @@ pub(crate) fn begin(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     };
     // What the old session had prepared is closed with it.
     backend.known.borrow_mut().clear();
-    backend.ahead.borrow_mut().clear();
+    backend.bytes.ahead.borrow_mut().clear();
     let clients = worker.clients.borrow();
     let inserters = clients.values().filter(|it| it.session.borrow().insert_id.is_on(backend.id));
     let finder = capture::finder(&clients, backend);

@@ -14,9 +14,10 @@ use wire::rows;
 use wire::tracker::{Change, Changes};
 
 use crate::session::session_setup;
-use crate::state::backend::{AfterAnswers, Backend};
+use crate::state::backend::Backend;
 use crate::state::client::Client;
 use crate::state::command::Awaits;
+use crate::state::fate::AfterAnswers;
 use crate::state::in_flight::{InFlight, Said};
 use crate::state::worker::{Mail, Worker};
 
@@ -157,7 +158,7 @@ fn was_interrupted(flight: &InFlight) -> bool {
 /// Closes a backend that no client uses. First asks it for what it alone knows of a client.
 pub(crate) fn retire(worker: &Worker, backend: &Backend) {
     if ask_before_end(worker, backend) {
-        backend.then.set(AfterAnswers::Close);
+        backend.fate.then.set(AfterAnswers::Close);
     } else {
         backend.close();
     }

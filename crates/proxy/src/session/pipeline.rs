@@ -62,7 +62,7 @@ pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<(Rc<Client>, Box<Comm
         // Once is enough: next time it stands in front.
         command.rare().goes_first = true;
         let (ask, now) = (client.ask(&command), crate::worker::clock::now());
-        let server = client.server.get();
+        let server = client.routing.server.get();
         let mut gate = worker.at(server).gate.borrow_mut();
         let ticket = gate.wait_again(key, Rc::clone(&client), ask, now);
         client.become_state(Doing::Queued { command, ticket });

@@ -103,7 +103,7 @@ pub(crate) fn is_repeated(flight: &InFlight) -> bool {
 
 /// What the server says of a statement that was never prepared.
 pub(crate) fn unknown(worker: &Worker, client: &Client, command: Opcode, id: u32) -> Fault {
-    let server = &worker.at(client.server.get()).server;
+    let server = &worker.at(client.routing.server.get()).server;
     let place = match command {
         _ if server.facts.is_mysql() => "mysql_stmt_precheck".to_owned(),
         Opcode::StmtBulkExecute => format!("mysqld_{}", Opcode::StmtExecute.name()),

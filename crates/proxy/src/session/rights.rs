@@ -134,7 +134,7 @@ pub(crate) fn see_elsewhere(shared: &Shared) {
 pub(crate) fn is_stale(worker: &Worker, backend: &Backend, now: Instant) -> bool {
     let rights = &worker.shared.rights;
     let is_over =
-        backend.era != rights.eras.now() && is_over(worker, backend.key.get(), backend.era);
+        backend.origin.era != rights.eras.now() && is_over(worker, backend.key.get(), backend.origin.era);
     is_over || !backend.is_young(now) && is_beyond(worker, backend, now)
 }
 
@@ -150,7 +150,7 @@ fn is_beyond(worker: &Worker, backend: &Backend, now: Instant) -> bool {
     let share = (backend.id % u64::from(SHARES)) as u32;
     let bound = rights::of_backend(worker.plan().server.rights_bound, share);
     let ledger = &worker.at(backend.server).server.facts.rights;
-    worker.shared.rights.is_beyond(ledger, backend.opened, now, bound)
+    worker.shared.rights.is_beyond(ledger, backend.origin.opened, now, bound)
 }
 
 fn is_over(worker: &Worker, key: Option<KeyId>, era: Era) -> bool {

@@ -164,7 +164,7 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
         let is_one = backend.server == server && backend.key.get().is_some() && !is_asked;
         let client = holder.as_ref().filter(|it| is_one && it.session.borrow().can_yield());
         let is_idle = client.is_some_and(|client| client.state() == ClientState::Reading);
-        backend.is_wanted.set(lacks && client.is_some() && !is_idle);
+        backend.fate.is_wanted.set(lacks && client.is_some() && !is_idle);
         is_idle
     };
     let backends: Vec<_> = worker.backends.borrow().values().filter(yields).cloned().collect();
@@ -187,11 +187,11 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
 /// A statement has ended on a backend that its client keeps. If others have waited for that, and all that it is kept
 /// for is messages, it is asked for them, and goes back.
 pub(crate) fn take_wanted(worker: &Worker, client: &Client, backend: &Backend) {
-    if backend.is_wanted.get()
+    if backend.fate.is_wanted.get()
         && backend.in_flight.borrow().is_empty()
         && client.session.borrow().can_yield()
     {
-        backend.is_wanted.set(false);
+        backend.fate.is_wanted.set(false);
         questions::begin(worker, client, backend);
     }
 }
@@ -243,21 +243,21 @@ fn is_owed(worker: &Worker, key: KeyId, may_go: impl FnOnce() -> bool) -> bool {
 
 /// Puts a backend back, or closes it if it is too old.
 pub(crate) fn return_to_pool(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backend>) {
-    if backend.is_being_killed() {
-        return backend.put_back_behind_kills();
+    if backend.fate.is_being_killed() {
+        return backend.fate.put_back_behind_kills();
     }
     if backend.taint.get() != Taint::Clean {
         return backend_reset::begin(worker, backend);
     }
     backend.written.give_back(|| worker.shared.alterations.now());
     let (now, local) = (crate::worker::clock::now(), worker.at(backend.server));
-    let age = || now - backend.opened;
+    let age = || now - backend.origin.opened;
     let is_aged = || {
         let max = worker.plan().backend_age(&worker.pool.keys.borrow().get(key).user);
         max.is_some_and(|max| age() >= max)
     };
     let is_old = rights::is_stale(worker, backend, now)
-        || backend.is_left_behind.get()
+        || backend.fate.is_left_behind.get()
         || !backend.is_young(now) && is_aged();
     // Clients that were in the queue when Flifo was told to stop are still served.
     let is_left = worker

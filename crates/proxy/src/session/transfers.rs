@@ -9,16 +9,17 @@
 //! Invariant: one that goes has no client, and nothing is in flight on it; so no statement depends on the way.
 
 use crate::session::capture;
-use crate::state::backend::{Backend, Destination};
+use crate::state::backend::Backend;
+use crate::state::fate::Destination;
 use crate::state::worker::Worker;
 
 /// Has an idle connection go to this worker, as soon as nothing is in flight on it.
 pub(crate) fn send(worker: &Worker, backend: &Backend, to: usize) {
-    if backend.is_closing() || backend.key.get().is_none() || backend.is_being_killed() {
+    if backend.is_closing() || backend.key.get().is_none() || backend.fate.is_being_killed() {
         worker.at(backend.server).gate.borrow_mut().not_sent(to);
         return capture::retire(worker, backend);
     }
     capture::ask_before_end(worker, backend);
-    backend.leaves_for.set(Some(Destination::Worker(to)));
+    backend.fate.leaves_for.set(Some(Destination::Worker(to)));
     backend.wake();
 }

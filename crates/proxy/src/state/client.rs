@@ -55,17 +55,11 @@ pub(crate) struct Client {
     doing: RefCell<Doing>,
     pub(crate) times: ClientTimes,
     pub(crate) backend: RefCell<Option<Rc<Backend>>>,
-    /// The server of its backend; without one, that which its last statement went to.
-    pub(crate) server: Cell<ServerId>,
     pub(crate) routing: ClientRouting,
     /// The class of what it asks, unless a command names another one.
     pub(crate) class: Cell<ClassId>,
-    /// What it has written and read, if that matters to where it reads.
-    pub(crate) past: Seldom<Past>,
     /// Statements that change rights, which it has prepared by name.
     pub(crate) prepared_changes: Seldom<PreparedChanges>,
-    /// The GTID of its last write, as the server has reported it.
-    pub(crate) gtid: Seldom<Box<[u8]>>,
     /// Why it keeps its backend, and since when.
     pub(crate) pinned: Seldom<Pinned>,
     /// Whether a text may hold several statements, if the client has said so since its login (`COM_SET_OPTION`).
@@ -82,6 +76,8 @@ pub(crate) struct Client {
 /// Where its statements go: what servers, clusters and rules go by.
 pub(crate) struct ClientRouting {
     pub(crate) mode: Cell<Mode>,
+    /// The server of its backend; without one, that which its last statement went to.
+    pub(crate) server: Cell<ServerId>,
     /// What one of `[[routes]]` has said of it at its login.
     pub(crate) routed: Cell<Option<Routed>>,
     /// The cluster that serves it, and the one of its user.
@@ -92,6 +88,10 @@ pub(crate) struct ClientRouting {
     /// What rules may ask for.
     pub(crate) came_by: CameBy,
     pub(crate) view: KnownView,
+    /// What it has written and read, if that matters to where it reads.
+    pub(crate) past: Seldom<Past>,
+    /// The GTID of its last write, as the server has reported it.
+    pub(crate) gtid: Seldom<Box<[u8]>>,
     /// What it has in common with others that count as one with it.
     pub(crate) common: Seldom<Common>,
 }
@@ -181,21 +181,21 @@ impl Client {
             doing: RefCell::new(Doing::Reading),
             times: ClientTimes::new(crate::worker::clock::now()),
             backend: RefCell::new(login.backend),
-            server: Cell::new(login.server),
             routing: ClientRouting {
                 mode: Cell::new(login.mode),
+                server: Cell::new(login.server),
                 routed: Cell::new(login.routed),
                 cluster: Cell::new(login.cluster),
                 home: Cell::new(login.cluster),
                 visits: Seldom::default(),
                 came_by: login.came_by,
-                common: Seldom::default(),
                 view: KnownView::default(),
+                past: Seldom::default(),
+                gtid: Seldom::default(),
+                common: Seldom::default(),
             },
             class: Cell::new(login.class),
-            past: Seldom::default(),
             prepared_changes: Seldom::default(),
-            gtid: Seldom::default(),
             pinned: Seldom::default(),
             several: Cell::default(),
             input: Input::new(login.more, login.sequence, login.vouched),

@@ -128,7 +128,7 @@ impl Tally {
         if let (Some(begun), Some(digests)) = (command.begun, &mut *self.digests.borrow_mut()) {
             let (run, waited) = (Duration::ZERO, Duration::ZERO);
             let cost = Cost { failed: false, rows, affected: 0, run, sharers: 0, waited };
-            see(digests, begun, &cost, (client, client.server.get()));
+            see(digests, begun, &cost, (client, client.routing.server.get()));
         }
     }
 

@@ -661,11 +661,11 @@ impl Worker {
 
     /// Whether the client's server is MySQL.
     pub(crate) fn is_mysql(&self, client: &Client) -> bool {
-        self.at(client.server.get()).server.facts.is_mysql()
+        self.at(client.routing.server.get()).server.facts.is_mysql()
     }
 
     pub(crate) fn knows_process_kill(&self, client: &Client) -> bool {
-        self.at(client.server.get()).server.facts.knows_process_kill()
+        self.at(client.routing.server.get()).server.facts.knows_process_kill()
     }
 
     /// Whose diagnostics the client's are.
@@ -676,7 +676,7 @@ impl Worker {
     /// The client waits for no slot any more.
     pub(crate) fn leave_queue(&self, client: &Client) {
         if let Some(ticket) = client.ticket() {
-            self.at(client.server.get()).gate.borrow_mut().leave(ticket);
+            self.at(client.routing.server.get()).gate.borrow_mut().leave(ticket);
             client.set_ticket(None);
         }
     }
@@ -694,7 +694,7 @@ impl Worker {
     pub(crate) fn give_back_place(&self, client: &Client) {
         match (client.key.get(), client.backend()) {
             (Some(key), _) => self.user_of(key, |user| user.clients.give_back()),
-            (None, Some(own)) => drop(own.places.take()),
+            (None, Some(own)) => drop(own.origin.places.take()),
             // It has gone with its backend.
             (None, None) => {}
         }

@@ -25,7 +25,7 @@ use crate::road::ending;
 use crate::road::lost_backend;
 use crate::session::capture;
 use crate::session::rights;
-use crate::state::backend::{AfterAnswers, Backend, Destination, Life, SetDown};
+use crate::state::backend::{Backend, SetDown};
 use crate::state::client::Client;
 use crate::state::client_state::ClientState;
 use crate::state::description::{
@@ -33,6 +33,7 @@ use crate::state::description::{
     ServerDescription,
 };
 use crate::state::doing::Doing;
+use crate::state::fate::{AfterAnswers, Destination, Life};
 use crate::state::predecessor::{Left, Stays};
 use crate::state::worker::Worker;
 use crate::users::bequeathed::Bequest;
@@ -220,7 +221,7 @@ fn send_all_idle(worker: &Rc<Worker>) {
             let Some(backend) = idle else { break };
             // What it alone knows of a client, that client must know before it goes.
             capture::ask_before_end(worker, &backend);
-            backend.leaves_for.set(Some(Destination::Successor));
+            backend.fate.leaves_for.set(Some(Destination::Successor));
             backend.wake();
         }
     }
@@ -250,15 +251,15 @@ fn is_backend_at_rest(client: &Client, backend: &Backend) -> bool {
     let is_its_own = backend.holder.borrow().as_ref().is_some_and(|it| it.id == client.id);
     is_its_own
         && !backend.stream.is_tls()
-        && backend.life.get() == Life::Open
+        && backend.fate.life.get() == Life::Open
         && backend.in_flight.borrow().is_empty()
-        && backend.unread.borrow().is_empty()
+        && backend.bytes.unread.borrow().is_empty()
         && !backend.owes_bytes()
         && backend.capture.borrow().is_none()
-        && !backend.is_being_killed()
-        && backend.then.get() == AfterAnswers::Stay
+        && !backend.fate.is_being_killed()
+        && backend.fate.then.get() == AfterAnswers::Stay
         && backend.set_down.get() == SetDown::No
-        && backend.leaves_for.get().is_none()
+        && backend.fate.leaves_for.get().is_none()
 }
 
 /// Holds a client, and writes it down for the other process.
@@ -274,7 +275,7 @@ fn depart(worker: &Rc<Worker>, departures: &Departures, client: &Rc<Client>) {
     client.input.give_room_back();
     client.input.end_upload();
     let own = client.backend();
-    own.iter().for_each(|backend| backend.life.set(Life::Departing));
+    own.iter().for_each(|backend| backend.fate.life.set(Life::Departing));
     let files =
         client.stream.file().into_iter().chain(own.iter().filter_map(|it| it.stream.file()));
     let files: Result<Vec<_>, _> = files.collect();
@@ -330,7 +331,7 @@ fn describe(
         let all = past.writes.takers().map(|it| server(heir(worker, past, ServerId(it))));
         (all.collect(), taker)
     };
-    let (mut wrote, last): (Vec<_>, _) = client.past.with(found_at).unwrap_or_default();
+    let (mut wrote, last): (Vec<_>, _) = client.routing.past.with(found_at).unwrap_or_default();
     wrote.retain(|server| Some(server) != last.as_ref());
     wrote.extend(last);
     let backend = own.map(|own| BackendDescription {
@@ -338,12 +339,12 @@ fn describe(
         key: own.key.get().map(key),
         thread_id: own.thread_id,
         capabilities: own.capabilities.0,
-        age: now.saturating_duration_since(own.opened),
+        age: now.saturating_duration_since(own.origin.opened),
         session: own.session.take(),
         statements: own.known.borrow().ids().collect(),
-        ahead: own.ahead.borrow().clone(),
+        ahead: own.bytes.ahead.borrow().clone(),
         taint: own.taint.get(),
-        is_left_behind: own.is_left_behind.get() || rights::is_stale(worker, own, now),
+        is_left_behind: own.fate.is_left_behind.get() || rights::is_stale(worker, own, now),
     });
     let name_of = |cluster| worker.shared.cluster.get(cluster).name.to_string();
     let description = ClientDescription {
@@ -358,9 +359,9 @@ fn describe(
         mode: client.routing.mode.get(),
         mode_by_route: client.routing.routed.get().map(|routed| routed.mode),
         cluster_by_route: client.routing.routed.get().and_then(|it| it.cluster).map(name_of),
-        server: server(client.server.get()),
+        server: server(client.routing.server.get()),
         several: client.several.get(),
-        gtid: client.gtid.with(|gtid| gtid.to_vec()),
+        gtid: client.routing.gtid.with(|gtid| gtid.to_vec()),
         wrote,
         prepared_changes: client.prepared_changes.with(|changes| changes.clone()),
         pinned: client.pinned.get().map(|it| (it.pin, now.saturating_duration_since(it.since))),
@@ -387,9 +388,9 @@ fn said<T: ?Sized + AsRef<[u8]>>(it: &T) -> Option<&T> {
 /// The client stays, as if it had never been held. What waited in the queue is read again.
 fn stay(client: &Rc<Client>) {
     if let Some(own) = client.backend()
-        && own.life.get() == Life::Departing
+        && own.fate.life.get() == Life::Departing
     {
-        own.life.set(Life::Open);
+        own.fate.life.set(Life::Open);
         own.wake();
     }
     client.become_state(Doing::Reading);
@@ -404,7 +405,7 @@ fn leave(worker: &Rc<Worker>, client: &Rc<Client>) {
     if let Some(own) = own {
         own.holder.take();
         client.backend.take();
-        own.life.set(Life::Departed);
+        own.fate.life.set(Life::Departed);
         worker.backends.borrow_mut().remove(&own.id);
         lost_backend::give_back_place(worker, own.server, own.key.get(), own.id);
         worker.agenda.look_at(own.server);

@@ -53,12 +53,12 @@ fn go_back(worker: &Rc<Worker>, client: &Rc<Client>, stray: &Stray) -> Option<Bo
     }
     let members = worker.shared.cluster.routes(clusters::of(client, &command));
     let may_stay = |members| {
-        let server = client.server.get();
+        let server = client.routing.server.get();
         stray.why == WaitsAgain::Crowd && route::may_read_at(members, client, server)
     };
     let is_routed = members.is_some_and(|members| !may_stay(members)) || command.cache().is_some();
     let (Some(key), false) = (client.key.get(), is_routed) else { return Some(command) };
-    let (server, ask) = (client.server.get(), client.ask(&command));
+    let (server, ask) = (client.routing.server.get(), client.ask(&command));
     let mut gate = worker.at(server).gate.borrow_mut();
     let ticket = gate.wait_again(key, Rc::clone(client), ask, now);
     drop(gate);

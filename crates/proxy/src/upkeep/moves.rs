@@ -22,7 +22,7 @@ pub(crate) fn look(worker: &Rc<Worker>, local: &Local) {
         return;
     }
     for backend in worker.backends.borrow().values().filter(|backend| backend.server == server.id) {
-        backend.is_left_behind.set(backend.leads_elsewhere(server));
+        backend.fate.is_left_behind.set(backend.leads_elsewhere(server));
     }
     // Idle backends mostly lead to the old address.
     supply::close_idle_for(worker, local, Duration::ZERO);

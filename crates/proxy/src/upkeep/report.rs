@@ -296,7 +296,7 @@ fn states(worker: &Worker) -> StateCounts {
 fn oldest(worker: &Worker, now: Instant) -> Vec<Oldest> {
     let mut all = vec![Oldest::default(); worker.locals().count()];
     for client in worker.clients.borrow().values() {
-        if let Some(oldest) = all.get_mut(client.server.get().0) {
+        if let Some(oldest) = all.get_mut(client.routing.server.get().0) {
             *oldest = oldest.max(Oldest::of(client, now));
         }
     }
@@ -374,7 +374,7 @@ fn person(worker: &Worker, client: &Client, now: Instant) -> Person {
         pin: session.pin().or_else(|| by_rule(&session)).map(Pin::name),
         pinned,
         backend: client.backend().map(|backend| backend.thread_id),
-        server: client.server.get(),
+        server: client.routing.server.get(),
         work: work(worker, client),
         wait: wait(worker, client, state),
         prepared: (session.statements.len(), session.statements.bytes()),
@@ -417,7 +417,7 @@ fn work(worker: &Worker, client: &Client) -> Option<Work> {
 pub(crate) const LIKE_OTHERS: &str = "a lock that statements like it wait for";
 
 fn is_held_back(worker: &Worker, client: &Client) -> bool {
-    let gate = worker.at(client.server.get()).gate.borrow();
+    let gate = worker.at(client.routing.server.get()).gate.borrow();
     client.ticket().is_some_and(|ticket| gate.is_aside(ticket))
 }
 
@@ -460,7 +460,7 @@ fn backends(worker: &Worker, now: Instant) -> Vec<BackendReport> {
             user: user.map(|user| text(user.as_bytes())),
             is_pooled: backend.key.get().is_some(),
             state: BackendState::ALL[backend.state() as usize].1,
-            age: now.saturating_duration_since(backend.opened),
+            age: now.saturating_duration_since(backend.origin.opened),
             client: holder.as_ref().map(|client| client.id),
             in_flight: backend.in_flight.borrow().len(),
             prepared: backend.known.borrow().len(),

@@ -22,9 +22,10 @@ use crate::cluster::members::Members;
 use crate::cluster::servers::ServerId;
 use crate::config::Plan;
 use crate::features::cached::lost;
-use crate::state::backend::{Backend, Life};
+use crate::state::backend::Backend;
 use crate::state::client::Client;
 use crate::state::command::Command;
+use crate::state::fate::Life;
 use crate::state::in_flight::InFlight;
 use crate::state::worker::Worker;
 use crate::state::writes::Writes;
@@ -327,7 +328,7 @@ pub(crate) fn lose<'f>(
     backend: &Backend,
     flights: impl Iterator<Item = &'f mut Box<InFlight>>,
 ) {
-    if backend.life.get() != Life::Closing {
+    if backend.fate.life.get() != Life::Closing {
         // The server has ended it, and may be another one when it is back.
         worker.shared.cluster.of(backend.server).generations.everything();
     }
