@@ -133,8 +133,8 @@ pub(crate) fn see_elsewhere(shared: &Shared) {
 #[inline]
 pub(crate) fn is_stale(worker: &Worker, backend: &Backend, now: Instant) -> bool {
     let rights = &worker.shared.rights;
-    let is_over =
-        backend.origin.era != rights.eras.now() && is_over(worker, backend.key.get(), backend.origin.era);
+    let is_over = backend.origin.era != rights.eras.now()
+        && is_over(worker, backend.key.get(), backend.origin.era);
     is_over || !backend.is_young(now) && is_beyond(worker, backend, now)
 }
 
