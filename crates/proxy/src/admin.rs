@@ -50,7 +50,7 @@ use self::visits::Room;
 use crate::config::{Console, Http, Listen, Plan};
 use crate::frontend::listener::{self, Audience, Bind, Listener};
 use crate::frontend::passed::{Passed, Purpose};
-use crate::state::worker::Shared;
+use crate::state::shared::Shared;
 
 /// The sockets on which Flifo is asked and told.
 #[derive(Debug, Default)]

@@ -22,7 +22,8 @@ use crate::frontend::listener;
 use crate::records::Records;
 use crate::road::invariants;
 use crate::run::{event_loop, recovery};
-use crate::state::worker::{Shared, Worker};
+use crate::state::shared::Shared;
+use crate::state::worker::Worker;
 use crate::users::Users;
 use crate::users::configured::Configured;
 use crate::users::tls::Tls;
@@ -102,7 +103,7 @@ impl Process {
             tell("backends that a client holds", held.count());
             let busy = backends.values().filter(|it| !it.in_flight.borrow().is_empty());
             tell("backends with something in flight", busy.count());
-            tell("statements that no server takes", worker.stranded.borrow().len());
+            tell("statements that no server takes", worker.upkeep.stranded.borrow().len());
             for local in worker.locals() {
                 tell("statements in a queue", local.gate.borrow().waiting());
             }

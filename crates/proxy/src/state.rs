@@ -23,6 +23,7 @@ pub(crate) mod neighbours;
 pub(crate) mod orders;
 pub(crate) mod predecessor;
 pub(crate) mod rule_hits;
+pub(crate) mod shared;
 pub(crate) mod shared_run;
 pub(crate) mod tally;
 pub(crate) mod traffic;

@@ -13,7 +13,8 @@ use crate::cluster::post::News;
 use crate::cluster::servers::Server;
 use crate::config::{self, Change, What};
 use crate::road::kill_orders;
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 
 /// What was done, in a sentence; or why not.
 pub(super) type Done = Result<String, String>;

@@ -70,10 +70,15 @@ pub(super) struct KnownLinks {
 /// The same, as far as they were read.
 pub(super) fn known_links(outside: &Outside, user: &str) -> KnownLinks {
     let shared = &outside.shared;
-    let Some(user) = shared.users.get(&UserName::of_account(user)) else {
+    let Some(user) = shared.proofs.users.get(&UserName::of_account(user)) else {
         return KnownLinks::default();
     };
-    let common = shared.hidden.is_common_whole.load(Relaxed).then(|| shared.hidden.common.found());
+    let common = shared
+        .changes
+        .hidden
+        .is_common_whole
+        .load(Relaxed)
+        .then(|| shared.changes.hidden.common.found());
     let own = user.sight.all().into_iter().filter(|it| it.lock().last.is_some());
     let own = own.map(|it| it.found());
     let mut all = common.into_iter().chain(own).peekable();
@@ -129,7 +134,7 @@ pub(super) async fn flush(outside: &Outside, like: Option<String>) -> Done {
         let like = like.clone();
         let answer = shared.ask(at, move |worker| {
             let pattern = like.map(|like| NamePattern::new(&like, NameCase::Ignored));
-            let mut store = worker.caches.store.borrow_mut();
+            let mut store = worker.features.caches.store.borrow_mut();
             let before = store.len();
             store.retain(|_, entry| {
                 pattern

@@ -21,7 +21,7 @@ use crate::frontend::listener::{self, Audience, Listener};
 use crate::frontend::passed::Passed;
 use crate::frontend::reloaded::{self, Reloaded};
 use crate::placement::{self, PlacementKeeper};
-use crate::state::worker::Shared;
+use crate::state::shared::Shared;
 use crate::users::configured::Configured;
 use crate::users::tls::Tls;
 
@@ -259,7 +259,7 @@ impl Reloader {
         shared.cluster.reconfigure(sites, &plan);
         shared.follow();
         let added = (before..shared.cluster.servers.places()).map(ServerId).collect();
-        let (known, gone) = shared.users.reconfigure(Configured::of(&plan));
+        let (known, gone) = shared.proofs.users.reconfigure(Configured::of(&plan));
         if old.server.accounts_user != plan.server.accounts_user {
             accounts::change_reader(shared);
         }

@@ -71,7 +71,7 @@ impl Outside {
         if is_digests {
             let workers = 0..self.shared.worker_count();
             let answers: Vec<_> = workers
-                .map(|at| self.shared.ask(at, |worker| worker.tally.reset_digests()))
+                .map(|at| self.shared.ask(at, |worker| worker.learnt.tally.reset_digests()))
                 .collect();
             for answer in answers {
                 // A worker that is gone has no figures any more.

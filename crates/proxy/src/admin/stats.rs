@@ -12,7 +12,7 @@ use crate::cluster::facts::Standing;
 use crate::cluster::members::{Results, Watched};
 use crate::cluster::servers::Server;
 use crate::fault::Kind;
-use crate::state::worker::Shared;
+use crate::state::shared::Shared;
 use crate::upkeep::report::GateReport;
 
 /// The name of what clients connect to.

@@ -49,7 +49,7 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
         Value::Null,
         pools().map(|pool| pool.backends).sum::<u64>().into(),
     ]);
-    let Some(before) = outside.shared.predecessor.told() else { return };
+    let Some(before) = outside.shared.succession.predecessor.told() else { return };
     let [at_work, tls, server_tls, refused] = before.left.0;
     table.add([
         "before".into(),

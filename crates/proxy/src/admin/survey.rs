@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use view::histogram::Histogram;
 
 use crate::cluster::servers::ServerId;
-use crate::state::worker::Shared;
+use crate::state::shared::Shared;
 use crate::upkeep::report::{self, GateReport, Oldest, Report, Want};
 
 /// What the workers have told.

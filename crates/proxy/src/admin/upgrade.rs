@@ -24,7 +24,8 @@ use crate::frontend::passed::{Passed, Purpose};
 use crate::road::kill_orders;
 use crate::state::description::{Departure, Reception};
 use crate::state::predecessor::{self, HELD, Left};
-use crate::state::worker::{Shared, Worker};
+use crate::state::shared::Shared;
+use crate::state::worker::Worker;
 use crate::succession::arrivals::{Conversation, Silence};
 use crate::succession::departure;
 use crate::upkeep::report;
@@ -251,7 +252,7 @@ impl Upgrader {
         let orders = tell.clone();
         // If it is gone, the orders come back when that is heard.
         let ask = move |message| drop(orders.send(Departure::Kill(message)));
-        self.shared.neighbours.join(Neighbour::After, Arc::new(ask));
+        self.shared.succession.neighbours.join(Neighbour::After, Arc::new(ask));
         for worker in 0..self.shared.worker_count() {
             let tell = tell.clone();
             self.shared.have_done(worker, move |worker| departure::begin(worker, tell));
@@ -349,7 +350,7 @@ impl Upgrader {
         for worker in 0..self.shared.worker_count() {
             let told = self.shared.ask(worker, |worker| {
                 let told = report::digests(worker);
-                worker.tally.reset_digests();
+                worker.learnt.tally.reset_digests();
                 told
             });
             lists.extend(told.await);
@@ -380,5 +381,5 @@ impl Upgrader {
 
 /// What a worker has counted.
 fn totals_of(worker: &Rc<Worker>) -> Totals {
-    worker.counters.totals().with(worker.tally.error_totals())
+    worker.counters.totals().with(worker.learnt.tally.error_totals())
 }

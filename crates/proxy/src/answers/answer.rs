@@ -74,7 +74,7 @@ pub(crate) fn refuse(
     }
     // The last message is this one, of which no server knows.
     diagnostics::keep_fault(worker, client, command.facts.messages, fault);
-    worker.buffers.forget(command.end());
+    worker.spare.buffers.forget(command.end());
     // A backend that it was given to ask for the past is of no use now.
     let_go(worker, client);
     worker.count_fault(fault.kind);
@@ -101,7 +101,7 @@ pub(crate) fn hold(
     packet: &[u8],
     awaits: Awaits,
 ) {
-    command.packet = worker.buffers.keep(packet);
+    command.packet = worker.spare.buffers.keep(packet);
     client.become_state(Doing::Preparing { command, awaits });
 }
 

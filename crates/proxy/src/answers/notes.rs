@@ -20,7 +20,7 @@ use crate::state::worker::Worker;
 /// A command with this text begins.
 #[inline]
 pub(crate) fn begin(worker: &Worker, command: &Command, text: Text<'_>) -> Option<Box<Noted>> {
-    let (noting, told) = (worker.noting.get(), told(command));
+    let (noting, told) = (worker.learnt.noting.get(), told(command));
     if !noting.is_on() && !told.audit {
         return None;
     }
@@ -42,7 +42,7 @@ pub(crate) fn begin_pass_through(
     opcode: Option<Opcode>,
     text: Option<Text<'_>>,
 ) -> Option<Box<Noted>> {
-    let (noting, told) = (worker.noting.get(), told(command));
+    let (noting, told) = (worker.learnt.noting.get(), told(command));
     if !noting.is_on() && !told.audit {
         return None;
     }
@@ -55,8 +55,8 @@ pub(crate) fn begin_pass_through(
 }
 
 fn next_number(worker: &Worker) -> u64 {
-    let number = worker.noted.get();
-    worker.noted.set(number.wrapping_add(1));
+    let number = worker.learnt.noted.get();
+    worker.learnt.noted.set(number.wrapping_add(1));
     number
 }
 

@@ -52,11 +52,11 @@ pub(crate) fn enter(
     let shared = &worker.shared;
     if shared.is_departing()
         || shared.is_arriving()
-        || !worker.caches.are_all_on(&shared.caches_on, shared.worker_count())
+        || !worker.features.caches.are_all_on(&shared.changes.caches_on, shared.worker_count())
     {
         return not(worker, command, WhyNot::HandOver);
     }
-    command.packet = worker.buffers.keep(packet);
+    command.packet = worker.spare.buffers.keep(packet);
     match look(worker, client, &command, cache) {
         Ok(Found::Entry(entry)) => {
             answer(worker, client, command, &entry);
@@ -74,15 +74,15 @@ pub(crate) fn enter(
         }
         Ok(Found::Nothing(fill)) => {
             worker.counters.cache_misses.add(1);
-            let mut run = worker.sharing.run(fill.number, Vec::new());
-            worker.caches.filling.borrow_mut().insert(fill.hash, Rc::clone(&fill));
+            let mut run = worker.features.sharing.run(fill.number, Vec::new());
+            worker.features.caches.filling.borrow_mut().insert(fill.hash, Rc::clone(&fill));
             run.fill = Some(fill);
             run.sum_as(&mut command.sharing);
             command.sharing = Sharing::Leads(run);
         }
         Err(why) => worker.counters.cache_not[why as usize].add(1),
     }
-    worker.buffers.forget(std::mem::take(&mut command.packet));
+    worker.spare.buffers.forget(std::mem::take(&mut command.packet));
     CacheLook::GoesOn(command)
 }
 
@@ -112,9 +112,9 @@ fn look(
         return Err(WhyNot::Binlog);
     }
     let hash = store::hash(worker, client, command, members.id).ok_or(WhyNot::Unfit)?;
-    let (now, era) = (crate::worker::clock::now(), worker.shared.rights.eras.now());
-    let since = worker.shared.alterations.now();
-    let entry = worker.caches.store.borrow().get(&hash).cloned();
+    let (now, era) = (crate::worker::clock::now(), worker.shared.proofs.rights.eras.now());
+    let since = worker.shared.changes.alterations.now();
+    let entry = worker.features.caches.store.borrow().get(&hash).cloned();
     let entry = entry.filter(|it| {
         it.is_good(since, era) && store::is_of(&it.asked, client, command, members.id)
     });
@@ -122,7 +122,7 @@ fn look(
     if let (Some(entry), true) = (&entry, age.is_some_and(|age| age < cache.keep)) {
         return Ok(Found::Entry(Rc::clone(entry)));
     }
-    let fill = worker.caches.filling.borrow().get(&hash).cloned();
+    let fill = worker.features.caches.filling.borrow().get(&hash).cloned();
     let fill = fill.filter(|fill| {
         fill.may_join()
             && (fill.since, fill.era) == (since, era)
@@ -148,7 +148,7 @@ fn look(
     }
     Ok(Found::Nothing(Rc::new(Fill {
         hash,
-        number: worker.sharing.next_number(),
+        number: worker.features.sharing.next_number(),
         asked: store::asked(client, command, members.id).ok_or(WhyNot::Unfit)?,
         most: if cache.is_large { LARGE_MAX } else { SMALL_MAX },
         places,
@@ -158,7 +158,7 @@ fn look(
         begun: RefCell::default(),
         late: RefCell::default(),
         is_over: Cell::default(),
-        filling: Rc::clone(&worker.caches.filling),
+        filling: Rc::clone(&worker.features.caches.filling),
         tail: RefCell::default(),
     })))
 }
@@ -175,7 +175,7 @@ pub(crate) fn begin_run(command: &Command) {
 /// Answers a command with a reply that is kept, as if it had run.
 fn answer(worker: &Worker, client: &Client, mut command: Box<Command>, entry: &Entry) {
     entry.hits.set(entry.hits.get() + 1);
-    worker.tally.answer_cached(client, &command, entry.rows);
+    worker.learnt.tally.answer_cached(client, &command, entry.rows);
     if let Some(noted) = command.noted.take() {
         notes::see_cached(worker, client, *noted, entry.rows);
     }
@@ -185,7 +185,7 @@ fn answer(worker: &Worker, client: &Client, mut command: Box<Command>, entry: &E
     drop(session);
     worker.counters.statements.add(1);
     worker.counters.cache_hits.add(1);
-    worker.buffers.forget(command.end());
+    worker.spare.buffers.forget(command.end());
     client.take_sequence();
     client.write_shared(&entry.reply);
     client.write_last(&[]);

@@ -96,7 +96,7 @@ fn see(
 /// Has its reply summed up as its client gets it. What rules have judged is shared with no other client.
 fn sum_up(worker: &Worker, client: &Client, command: &mut Command) {
     let sum = Summer::new(client.capabilities);
-    command.sharing = Sharing::Leads(worker.sharing.summing(sum));
+    command.sharing = Sharing::Leads(worker.features.sharing.summing(sum));
 }
 
 /// A copy of this command; an error says why there is none.

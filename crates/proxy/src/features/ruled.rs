@@ -68,7 +68,7 @@ pub(crate) fn read_text(
     query: &mut QueryPacket<'_>,
     comes: Comes,
 ) -> Option<(Box<Command>, Intent)> {
-    let (mut intent, notes) = worker.readings.borrow_mut().read_noted(query.text());
+    let (mut intent, notes) = worker.learnt.readings.borrow_mut().read_noted(query.text());
     let decisions = notes.as_ref().map(|notes| &notes.decisions);
     if decisions.is_some_and(|decisions| are_silent(worker, client, decisions)) {
         return Some((command, intent));
@@ -78,7 +78,7 @@ pub(crate) fn read_text(
     match see_text(worker, client, command, query, seen, comes) {
         AfterRules::GoesOn(command) => {
             if query.is_other() {
-                intent = worker.readings.borrow_mut().read(query.text());
+                intent = worker.learnt.readings.borrow_mut().read(query.text());
             }
             Some((command, intent))
         }
@@ -89,12 +89,12 @@ pub(crate) fn read_text(
 /// Whether it is known that rules say nothing of such a statement of this client, and nothing was said of it before.
 #[inline]
 fn are_silent(worker: &Worker, client: &Client, decisions: &Decisions) -> bool {
-    let judge = worker.ruled.judge.borrow();
+    let judge = worker.features.ruled.judge.borrow();
     let session = client.session.borrow();
     let view =
         judge.as_ref().and_then(|judge| client.routing.view.get(judge, session.schema.as_ref()));
     let is_silent = view.is_some_and(|view| decisions.are_silent(view));
-    is_silent && session.rule_label.is_none() && !worker.ruled.carries()
+    is_silent && session.rule_label.is_none() && !worker.features.ruled.carries()
 }
 
 /// The same of a text that goes to the server unread.
@@ -105,7 +105,7 @@ pub(crate) fn see_passing_text(
     query: &mut QueryPacket<'_>,
     comes: Comes,
 ) -> AfterRules {
-    let (intent, notes) = worker.readings.borrow_mut().read_noted(query.text());
+    let (intent, notes) = worker.learnt.readings.borrow_mut().read_noted(query.text());
     let (digest, decisions) = (intent.digest, notes.as_ref().map(|notes| &notes.decisions));
     let seen = SeenText { digest, decisions, ..SeenText::default() };
     see_text(worker, client, command, query, seen, comes)
@@ -124,7 +124,7 @@ fn see_text(
     if client.input.is_part() {
         return see_unreadable(worker, client, command);
     }
-    if let Some(carried) = worker.ruled.carried.take() {
+    if let Some(carried) = worker.features.ruled.carried.take() {
         let command = carry(command, carried);
         return match comes {
             Comes::ToBePrepared => AfterRules::GoesOn(command),
@@ -196,7 +196,7 @@ pub(crate) fn see_execute(
     seen: SeenText<'_>,
     text: Text<'_>,
 ) -> AfterRules {
-    if let Some(carried) = worker.ruled.carried.take() {
+    if let Some(carried) = worker.features.ruled.carried.take() {
         return waits::enter_rooms(worker, client, carry(command, carried), packet);
     }
     let (rules, hit) = match judge(worker, client, seen, Some(text), Comes::Prepared) {
@@ -226,7 +226,7 @@ pub(crate) fn see_unreadable(
     command: Box<Command>,
 ) -> AfterRules {
     let seen = SeenText::default();
-    if worker.ruled.carried.take().is_none()
+    if worker.features.ruled.carried.take().is_none()
         && let Judged::Hit(rules, hit) = judge(worker, client, seen, None, Comes::AsQuery)
     {
         match begin(worker, client, &rules, &hit, seen.digest, Comes::AsQuery, None) {
@@ -257,7 +257,7 @@ fn judge(
     text: Option<Text<'_>>,
     comes: Comes,
 ) -> Judged {
-    let mut judge = worker.ruled.judge.borrow_mut();
+    let mut judge = worker.features.ruled.judge.borrow_mut();
     let Some(judge) = judge.as_mut() else { return Judged::Silent };
     let session = client.session.borrow();
     let known = client.routing.view.get(judge, session.schema.as_ref());
@@ -269,7 +269,7 @@ fn judge(
     let is_prepared = comes == Comes::ToBePrepared;
     let mut moment = Moment { is_prepared, ..Moment::default() };
     if asks(RuleAsks::Time) {
-        (moment.local, moment.utc) = worker.ruled.week_minutes();
+        (moment.local, moment.utc) = worker.features.ruled.week_minutes();
     }
     if asks(RuleAsks::Place) {
         let (members, role) = ways::place(worker, client, seen.reads, seen.schema);
@@ -277,7 +277,7 @@ fn judge(
     }
     moment.label = session.rule_label.as_deref();
     moment.in_transaction = session.in_transaction() || session.has_begun();
-    let looked = worker.ruled.looked.take();
+    let looked = worker.features.ruled.looked.take();
     let looked = looked.as_ref().filter(|looked| Arc::ptr_eq(&looked.rules, judge.rules()));
     moment.found = looked.map(|looked| &looked.found);
     let ruling = judge.judge_in(view, seen.digest, text, seen.decisions, &moment);

@@ -48,7 +48,7 @@ const PACKET_MAX: usize = 64 << 10;
 /// A statement that merely reads waits in the queue of a key: those that ask the same stand together from now on. Whether
 /// they may share a run is looked at when it begins, so that one that nothing equals pays for its hash alone.
 pub(crate) fn join(worker: &Worker, client: &Client) {
-    if !worker.sharing.is_used() {
+    if !worker.features.sharing.is_used() {
         return;
     }
     let Some(mut command) = client.command_mut() else { return };
@@ -62,7 +62,7 @@ pub(crate) fn join(worker: &Worker, client: &Client) {
     drop(command);
     let clients = worker.clients.borrow();
     let waits = |id: &u32| clients.get(id).is_some_and(|client| waits_in(client, None));
-    worker.sharing.groups.borrow_mut().join(hash, client.id, waits);
+    worker.features.sharing.groups.borrow_mut().join(hash, client.id, waits);
 }
 
 /// Whether reads of this client and class are shared.
@@ -145,7 +145,7 @@ pub(crate) fn may_be_cached(worker: &Worker, client: &Client, command: &Command)
     }
     let (lexed, now) = (Lexed::default(), crate::worker::clock::now());
     let text = lexed.text(text, dialect);
-    worker.sharing.kinds.borrow_mut().may_share(digest, now, || is_steady(text))
+    worker.features.sharing.kinds.borrow_mut().may_share(digest, now, || is_steady(text))
         && !out_of_sight::may_vary(worker, client, command, text, schema)
 }
 
@@ -246,10 +246,10 @@ pub(crate) fn hash_of(
     let key = client.key.get()?;
     Some(match Asks::of(client, &session, command)? {
         Asks::Query { payload, .. } => {
-            worker.sharing.hash((server, key, session.schema.as_deref(), payload))
+            worker.features.sharing.hash((server, key, session.schema.as_deref(), payload))
         }
         Asks::Execute { prepared, values, .. } => {
-            worker.sharing.hash((server, key, &*prepared.source, values))
+            worker.features.sharing.hash((server, key, &*prepared.source, values))
         }
     })
 }
@@ -277,7 +277,7 @@ pub(crate) fn gather(
         command.sharing = Sharing::Alone;
         let followers = close_group(worker, leader, command, backend, hash);
         if let Some((number, followers)) = followers {
-            command.sharing = Sharing::Leads(worker.sharing.run(number, followers));
+            command.sharing = Sharing::Leads(worker.features.sharing.run(number, followers));
         }
         crowds::count(worker, command, hash);
     }
@@ -291,21 +291,21 @@ fn close_group(
     backend: &Backend,
     hash: u64,
 ) -> Option<(u64, Vec<u32>)> {
-    let mut group = worker.sharing.groups.borrow_mut().take(hash)?;
+    let mut group = worker.features.sharing.groups.borrow_mut().take(hash)?;
     if !backend.capabilities.has(Capabilities::DEPRECATE_EOF) && worker.is_mysql(leader) {
         // It does not say whether the run has changed something.
-        worker.sharing.groups.borrow_mut().give_back(group);
+        worker.features.sharing.groups.borrow_mut().give_back(group);
         return None;
     }
     if !is_on(worker, leader, command) || !may_share(worker, leader, command) {
         // Another one may lead the others.
         group.retain(|id| *id != leader.id);
         for id in group {
-            worker.sharing.groups.borrow_mut().join(hash, id, |_| true);
+            worker.features.sharing.groups.borrow_mut().join(hash, id, |_| true);
         }
         return None;
     }
-    let number = worker.sharing.next_number();
+    let number = worker.features.sharing.next_number();
     let clients = worker.clients.borrow();
     let mut gate = worker.at(leader.routing.server.get()).gate.borrow_mut();
     let mut others = Vec::new();
@@ -327,7 +327,7 @@ fn close_group(
     drop((clients, gate));
     // Hashes of different statements may be the same.
     for id in others {
-        worker.sharing.groups.borrow_mut().join(hash, id, |_| true);
+        worker.features.sharing.groups.borrow_mut().join(hash, id, |_| true);
     }
     worker.counters.joined.add(group.len() as u64);
     (!group.is_empty()).then_some((number, group))
@@ -454,8 +454,8 @@ fn answer(
     end: &SharedEnd<'_>,
     took: Duration,
 ) -> AfterReply {
-    let waited = worker.tally.answer(flight, (client, backend.server), &command, took);
-    worker.tally.see_shared(&command);
+    let waited = worker.learnt.tally.answer(flight, (client, backend.server), &command, took);
+    worker.learnt.tally.see_shared(&command);
     worker.at(backend.server).traffic.answer(took, waited);
     if let Some(noted) = command.noted.take() {
         notes::see_end(worker, backend, client, flight, *noted);
@@ -469,7 +469,7 @@ fn answer(
     let over = interrupted::see_end(client, &command, flight.failed);
     worker.counters.statements.add(1);
     worker.counters.spared.add(1);
-    worker.buffers.forget(command.end());
+    worker.spare.buffers.forget(command.end());
     over.map_or(AfterReply::AwaitCommand, AfterReply::Over)
 }
 

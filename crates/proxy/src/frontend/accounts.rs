@@ -25,7 +25,8 @@ use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::members::ClusterId;
 use crate::frontend::held;
 use crate::frontend::learnt;
-use crate::state::worker::{Shared, Worker};
+use crate::state::shared::Shared;
+use crate::state::worker::Worker;
 use crate::upkeep::dismissed;
 use crate::users::User;
 use crate::users::accounts::TableState;
@@ -44,7 +45,7 @@ const TOLD_MAX: usize = 1000;
 
 /// The user of this name whose clients are pooled, if there is one. A name that is not known may be new.
 pub(crate) async fn find(worker: &Worker, name: &UserName) -> Option<Arc<User>> {
-    let users = &worker.shared.users;
+    let users = &worker.shared.proofs.users;
     if let Some(user) = users.get(name).filter(|user| !user.is_beyond_flifo()) {
         if !user.is_found() {
             return learnt::is_right(worker, name, &user).await.then_some(user);
@@ -73,7 +74,7 @@ pub(crate) async fn is_renewed(worker: &Worker, user: &User) -> bool {
 /// as long, or it would show which users Flifo knows.
 pub(crate) async fn look_again(worker: &Worker) {
     if is_configured(worker) {
-        let rest = worker.shared.accounts.lock().took * RESTS;
+        let rest = worker.shared.proofs.accounts.lock().took * RESTS;
         read_since(worker, crate::worker::clock::read(), rest.clamp(LEAST_REST, SOON)).await;
     }
 }
@@ -94,7 +95,7 @@ pub(crate) async fn judge(
         return None;
     }
     let judge = || {
-        let table = worker.shared.accounts.lock().table.clone()?;
+        let table = worker.shared.proofs.accounts.lock().table.clone()?;
         let own = own.map_or_else(|| table.own(), |own| own.0);
         table.judge(name, client, own).map(Option::<&Row>::cloned).transpose()
     };
@@ -106,7 +107,8 @@ pub(crate) async fn judge(
         Some(_) => judge(),
         None => {
             read(worker, SOON).await;
-            judge().filter(|told| told.is_ok() || worker.shared.accounts.lock().is_since(came))
+            judge()
+                .filter(|told| told.is_ok() || worker.shared.proofs.accounts.lock().is_since(came))
         }
     }
 }
@@ -117,14 +119,14 @@ pub(crate) fn provable<R>(
     name: &UserName,
     look: impl FnOnce(&[Provable]) -> Option<R>,
 ) -> Option<R> {
-    let table = worker.shared.accounts.lock().table.clone()?;
+    let table = worker.shared.proofs.accounts.lock().table.clone()?;
     look(table.provable(name))
 }
 
 /// Another user reads the table from now on, or none does: that is in force already. What the one before has read counts
 /// no longer: clients that come now wait until the new one has tried.
 pub(crate) fn change_reader(shared: &Shared) {
-    shared.accounts.begin_anew();
+    shared.proofs.accounts.begin_anew();
     if shared.plan().server.accounts_user.is_none() {
         forget_users(shared);
     }
@@ -132,7 +134,7 @@ pub(crate) fn change_reader(shared: &Shared) {
 
 /// Flifo knows nothing any more of the users that the table has told of. Their clients end between two transactions.
 fn forget_users(shared: &Shared) {
-    let names = shared.users.withdraw_found();
+    let names = shared.proofs.users.withdraw_found();
     if names.is_empty() {
         return;
     }
@@ -150,7 +152,7 @@ fn forget_users(shared: &Shared) {
 pub(crate) fn look_after(worker: &Rc<Worker>) {
     let period = worker.plan().server.accounts_period;
     if worker.index == 0 {
-        worker.shared.users.wipe_withdrawn();
+        worker.shared.proofs.users.wipe_withdrawn();
     }
     if worker.index == 0 && is_configured(worker) && is_older(worker, period) {
         let worker = Rc::clone(worker);
@@ -160,14 +162,14 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
 
 /// Says, once for each user, that its clients are passed through, and what would pool them.
 pub(crate) fn tell_pass_through(worker: &Worker, name: &UserName) {
-    if worker.shared.users.is_pass_through(name) {
+    if worker.shared.proofs.users.is_pass_through(name) {
         return;
     }
-    if worker.shared.users.get(name).is_some_and(|user| user.is_beyond_flifo()) {
+    if worker.shared.proofs.users.get(name).is_some_and(|user| user.is_beyond_flifo()) {
         // Its server's words have told why.
         return;
     }
-    let mut state = worker.shared.accounts.lock();
+    let mut state = worker.shared.proofs.accounts.lock();
     if state.told.len() >= TOLD_MAX || !state.told.insert(name.clone()) {
         return;
     }
@@ -198,8 +200,8 @@ fn is_configured(worker: &Worker) -> bool {
 }
 
 fn is_older(worker: &Worker, age: Duration) -> bool {
-    let state = worker.shared.accounts.lock();
-    let is_over = state.era != worker.shared.rights.eras.now();
+    let state = worker.shared.proofs.accounts.lock();
+    let is_over = state.era != worker.shared.proofs.rights.eras.now();
     is_over || state.tried_at.is_none_or(|at| crate::worker::clock::since(at) >= age)
 }
 
@@ -208,7 +210,7 @@ async fn read(worker: &Worker, age: Duration) {
     if !is_configured(worker) || !is_older(worker, age) {
         return;
     }
-    let _alone = worker.shared.accounts.reading.lock().await;
+    let _alone = worker.shared.proofs.accounts.reading.lock().await;
     if is_older(worker, age) {
         read_now(worker).await;
     }
@@ -217,7 +219,7 @@ async fn read(worker: &Worker, age: Duration) {
 /// Reads the table, unless an attempt has begun since then, and no sooner than this after the one before. Whether it was
 /// read since then.
 async fn read_since(worker: &Worker, moment: Instant, rest: Duration) -> bool {
-    let accounts = &worker.shared.accounts;
+    let accounts = &worker.shared.proofs.accounts;
     let earlier = accounts.lock().tried_at.filter(|at| *at < moment);
     if let Some(at) = earlier {
         tokio::time::sleep_until((at + rest).into()).await;
@@ -232,9 +234,9 @@ async fn read_since(worker: &Worker, moment: Instant, rest: Duration) -> bool {
 
 /// Reads the table. The caller holds [`crate::users::accounts::Accounts::reading`].
 async fn read_now(worker: &Worker) {
-    let accounts = &worker.shared.accounts;
+    let accounts = &worker.shared.proofs.accounts;
     let begun = crate::worker::clock::read();
-    let era = worker.shared.rights.eras.now();
+    let era = worker.shared.proofs.rights.eras.now();
     let reader = worker.plan().server.accounts_user.clone();
     let sorted = sorted(worker).await;
     let mut state = accounts.lock();
@@ -247,7 +249,7 @@ async fn read_now(worker: &Worker) {
     let is_of_another = std::mem::take(&mut state.is_of_another);
     match sorted {
         Ok(Sorted { table, usable, unusable }) => {
-            worker.shared.users.replace_found(&usable);
+            worker.shared.proofs.users.replace_found(&usable);
             state.unusable = unusable;
             tell_cut(&mut state, &table);
             (state.table, state.read_at) = (Some(Arc::new(table)), Some(begun));
@@ -289,7 +291,7 @@ async fn sorted(worker: &Worker) -> Result<Sorted, NoBackend> {
     let name =
         UserName::of_account(worker.plan().server.accounts_user.as_deref().unwrap_or_default());
     let name = &name;
-    let user = worker.shared.users.get(name).ok_or(NoBackend::NoCredential)?;
+    let user = worker.shared.proofs.users.get(name).ok_or(NoBackend::NoCredential)?;
     let server = worker.shared.cluster.greeter();
     let dialer = &worker.shared.cluster.dialer;
     let attempt = async |credential: &Credential| {

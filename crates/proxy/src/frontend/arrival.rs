@@ -64,7 +64,7 @@ pub(crate) enum NoArrival {
 
 /// A client comes: orders to kill it wait for it from now on.
 pub(crate) fn announce(worker: &Worker, id: u32) -> Result<(), NoArrival> {
-    let (clients, mut arrivals) = (worker.clients.borrow(), worker.arrivals.borrow_mut());
+    let (clients, mut arrivals) = (worker.clients.borrow(), worker.moves.arrivals.borrow_mut());
     if clients.contains_key(&id) || arrivals.contains_key(&id) {
         return Err(NoArrival::Number);
     }
@@ -101,7 +101,7 @@ pub(crate) async fn expect(
         let home = worker.shared.cluster.serving(&worker.plan(), key.user());
         hidden::begin(worker, home, key.user(), &user).await;
     }
-    let mut arrivals = worker.arrivals.borrow_mut();
+    let mut arrivals = worker.moves.arrivals.borrow_mut();
     let arrival = arrivals.get_mut(&client.id).ok_or(NoArrival::Kept)?;
     arrival.arrived = Some(Arrived { client, socket, backend_socket });
     Ok(())
@@ -109,7 +109,7 @@ pub(crate) async fn expect(
 
 /// The client is this process's own from now on.
 pub(crate) fn take(worker: &Rc<Worker>, id: u32) {
-    let arrived = worker.arrivals.borrow_mut().get_mut(&id).and_then(|it| it.arrived.take());
+    let arrived = worker.moves.arrivals.borrow_mut().get_mut(&id).and_then(|it| it.arrived.take());
     if let Some(arrived) = arrived {
         let worker = Rc::clone(worker);
         crate::worker::tasks::contained(async move { settle(worker, arrived).await });
@@ -118,19 +118,19 @@ pub(crate) fn take(worker: &Rc<Worker>, id: u32) {
 
 /// The process before has ended: all that it has sent is this one's own.
 pub(crate) fn take_all(worker: &Rc<Worker>) {
-    let ids: Vec<_> = worker.arrivals.borrow().keys().copied().collect();
+    let ids: Vec<_> = worker.moves.arrivals.borrow().keys().copied().collect();
     ids.into_iter().for_each(|id| take(worker, id));
 }
 
 /// The process before lives, and keeps what it has not said to be this one's own.
 pub(crate) fn forget_all(worker: &Rc<Worker>) {
-    let ids: Vec<_> = worker.arrivals.borrow().keys().copied().collect();
+    let ids: Vec<_> = worker.moves.arrivals.borrow().keys().copied().collect();
     ids.into_iter().for_each(|id| forget(worker, id));
 }
 
 /// Nothing is expected of this client any more: it is served here, or not at all. Orders to kill it are carried out.
 pub(crate) fn forget(worker: &Rc<Worker>, id: u32) {
-    let arrival = worker.arrivals.borrow_mut().remove(&id);
+    let arrival = worker.moves.arrivals.borrow_mut().remove(&id);
     let orders = arrival.map(|it| it.orders).unwrap_or_default();
     orders.into_iter().for_each(|order| kill_orders::obey(worker, order));
 }
@@ -150,10 +150,10 @@ async fn find_key(
 
 /// The user of this name, if a backend can log in for it: with what is known here, or what the other process knew.
 async fn find_user(worker: &Worker, name: &UserName) -> Option<Arc<User>> {
-    let users = &worker.shared.users;
+    let users = &worker.shared.proofs.users;
     if users.named(name).is_none()
         && learnt::may_learn(worker, name)
-        && let Some(password) = worker.shared.bequeathed.password(name)
+        && let Some(password) = worker.shared.proofs.bequeathed.password(name)
     {
         // Whether it is right, the server is asked.
         users.learn(name, &password);
@@ -161,7 +161,7 @@ async fn find_user(worker: &Worker, name: &UserName) -> Option<Arc<User>> {
     let user = accounts::find(worker, name).await?;
     // Of a hash alone no backend can log in.
     let can_log_in =
-        user.credential().is_some() || worker.shared.bequeathed.give(name, &user).await;
+        user.credential().is_some() || worker.shared.proofs.bequeathed.give(name, &user).await;
     can_log_in.then_some(user)
 }
 
@@ -208,7 +208,7 @@ fn client(
     let before = |age: Duration| now.checked_sub(age).unwrap_or(now);
     let stream = stream::Packed::of(socket)?.unpack()?;
     let mut session = described.session;
-    session.settle(&mut worker.pool.interned.borrow_mut(), &mut worker.sources.borrow_mut());
+    session.settle(&mut worker.pool.interned.borrow_mut(), &mut worker.learnt.sources.borrow_mut());
     let has_schema = session.schema.is_some();
     let own_key = key.map(|(id, _)| id.with_schema(has_schema));
     let class = worker.class_of(&described.user, session.schema.as_deref(), described.peer);
@@ -221,7 +221,7 @@ fn client(
                 Some((_, user)) => user.backends.force(),
                 // What its user may have no longer, it keeps.
                 None => {
-                    let places = worker.shared.users.reserve_pass_through(&described.user);
+                    let places = worker.shared.proofs.users.reserve_pass_through(&described.user);
                     *own.origin.places.borrow_mut() = places.unwrap_or_default();
                 }
             }

@@ -259,7 +259,7 @@ async fn prove(
     peer: Option<SocketAddr>,
     (server, capabilities): (ServerId, Capabilities),
 ) -> Result<(Proved, Wanted), Fault> {
-    let pass = worker.logins.enter_again().await;
+    let pass = worker.entrance.logins.enter_again().await;
     let broken = |error: String| Fault::new(Kind::BadHandshake, error);
     let mut wanted = wanted::read(payload).map_err(|error| broken(error.to_string()))?;
     let name = wanted.name(brand)?;
@@ -324,7 +324,7 @@ fn begin_anew(
     let Some(key) = worker.pool.keys.borrow_mut().id(key) else {
         return Err(Fault::new(Kind::BadHandshake, "Flifo has met too many different users"));
     };
-    let known = worker.shared.users.get(&name);
+    let known = worker.shared.proofs.users.get(&name);
     if !known.is_some_and(|known| Arc::ptr_eq(&known, &user)) {
         let message = "Access denied: the user was dropped or changed just now";
         return Err(Fault::new(Kind::AccessDenied, message));

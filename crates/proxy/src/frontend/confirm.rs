@@ -32,7 +32,7 @@ pub(crate) async fn confirm(
     if !is_asked() {
         return Ok(());
     }
-    let (era, begun) = (worker.shared.rights.eras.now(), crate::worker::clock::read());
+    let (era, begun) = (worker.shared.proofs.rights.eras.now(), crate::worker::clock::read());
     match ask(worker, name, user).await {
         Ok(()) => {
             user.rights.confirmed.confirm(era, begun);
@@ -56,15 +56,15 @@ pub(crate) fn see_refusal(worker: &Worker, name: &UserName, user: &User, error: 
     user.see_failure(name, error);
     if user.trust().is_some()
         && error.is_refusal()
-        && let Some(known) = worker.shared.users.get(name)
+        && let Some(known) = worker.shared.proofs.users.get(name)
         && std::ptr::eq(&*known, user)
     {
-        worker.shared.users.forget_refused(name, &known, error);
+        worker.shared.proofs.users.forget_refused(name, &known, error);
     }
 }
 
 fn is_confirmed(worker: &Worker, name: &UserName, user: &User) -> bool {
-    let rights = &worker.shared.rights;
+    let rights = &worker.shared.proofs.rights;
     let (era, at) = user.rights.confirmed.last(rights);
     let now = crate::worker::clock::read();
     !rights.eras.is_over(era, &user.rights.changed) && {
@@ -76,7 +76,7 @@ fn is_confirmed(worker: &Worker, name: &UserName, user: &User) -> bool {
 
 /// Logs in as the user and leaves.
 async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<(), NoBackend> {
-    let _place = worker.pass_through_logins.enter_again().await;
+    let _place = worker.entrance.pass_through_logins.enter_again().await;
     let server = worker.shared.cluster.asked_of(&worker.plan(), name);
     let dialer = &worker.shared.cluster.dialer;
     let attempt = async |credential: &Credential| {

@@ -250,6 +250,6 @@ pub(crate) fn random_nonce() -> Result<Nonce, Fault> {
 
 fn with<R>(worker: &Worker, ask: impl FnOnce(&mut Guesses) -> R) -> R {
     let mut guesses =
-        worker.shared.guesses.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        worker.shared.proofs.guesses.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     ask(&mut guesses)
 }

@@ -155,7 +155,7 @@ pub(crate) async fn pass_through<S: Borrow<Stream>>(
     if is_own && !is_lent {
         return Ok(());
     }
-    let answer = match worker.shared.given.get(at.id, name) {
+    let answer = match worker.shared.proofs.given.get(at.id, name) {
         Some(known) => known,
         None => {
             let limit = worker.plan().limits.connect;
@@ -164,7 +164,7 @@ pub(crate) async fn pass_through<S: Borrow<Stream>>(
             match asked {
                 // A server that answers a question with nothing has no accounts.
                 Ok(None) => return Ok(()),
-                Ok(Some(answer)) => worker.shared.given.remember(at.id, name, answer),
+                Ok(Some(answer)) => worker.shared.proofs.given.remember(at.id, name, answer),
                 // It may only change its password.
                 Err(_) if is_own => {
                     let is_open = namesake::is_open(worker, at, name).await;
@@ -345,7 +345,7 @@ async fn ask(
     name: &UserName,
     user: &User,
 ) -> Result<Known, NoBackend> {
-    let _place = worker.pass_through_logins.enter_again().await;
+    let _place = worker.entrance.pass_through_logins.enter_again().await;
     let server = asked_in(worker, cluster);
     let dialer = &worker.shared.cluster.dialer;
     let attempt = async |credential: &Credential| {

@@ -24,7 +24,8 @@ use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::members::ClusterId;
 use crate::config::Plan;
 use crate::features::cached::lost;
-use crate::state::worker::{Shared, Worker};
+use crate::state::shared::Shared;
+use crate::state::worker::Worker;
 use crate::users::User;
 use crate::users::sight::{
     self, AGAIN, FoundDefinitions, PERIOD, PERIOD_MAX, Reader, Reading, ReadingGuard, Sight,
@@ -84,7 +85,7 @@ const ME: &str = "CONCAT('''',LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
 
 /// Another plan is in force, and what it says of reading definitions.
 pub(crate) fn adopt(shared: &Shared, old: &Plan) {
-    let (hidden, plan) = (&shared.hidden, shared.plan());
+    let (hidden, plan) = (&shared.changes.hidden, shared.plan());
     let (was, is) = (&old.server, &plan.server);
     hidden.common.lock().has_told_blind = false;
     if !is.read_definitions {
@@ -101,11 +102,11 @@ pub(crate) fn adopt(shared: &Shared, old: &Plan) {
 
 /// Definitions are not to be read: what is known of them counts no longer.
 fn forget(shared: &Shared) {
-    let hidden = &shared.hidden;
+    let hidden = &shared.changes.hidden;
     hidden.is_common_whole.store(false, Relaxed);
     hidden.forget(&hidden.common);
     hidden.readers().clear();
-    for (_, user) in shared.users.all() {
+    for (_, user) in shared.proofs.users.all() {
         user.sight.all().iter().for_each(|sight| hidden.forget(sight));
     }
 }
@@ -115,7 +116,7 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
     if worker.index != 0 {
         return;
     }
-    let hidden = &worker.shared.hidden;
+    let hidden = &worker.shared.changes.hidden;
     if !worker.plan().server.read_definitions {
         if hidden.knowing.load(Relaxed) > 0 {
             // A reading that was under way has ended since.
@@ -128,7 +129,7 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
     }
     let worker = Rc::clone(worker);
     crate::worker::tasks::vital(async move {
-        let hidden = &worker.shared.hidden;
+        let hidden = &worker.shared.changes.hidden;
         let sees_all = match common_reader(&worker) {
             Some(name) => read_as_common(&worker, &name).await,
             None => false,
@@ -143,7 +144,7 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
 
 /// As `server.accounts_user`. What it finds is for all users if it sees all, which is the answer.
 async fn read_as_common(worker: &Worker, name: &UserName) -> bool {
-    let hidden = &worker.shared.hidden;
+    let hidden = &worker.shared.changes.hidden;
     read_if_due(worker, home(worker, name), name, &hidden.common, PERIOD).await;
     let is_whole = hidden.common.found().is_whole;
     if is_whole {
@@ -156,10 +157,10 @@ async fn read_as_common(worker: &Worker, name: &UserName) -> bool {
 
 /// No reader sees all, or not any more: users that have clients read for themselves.
 async fn begin_as_users(worker: &Worker) {
-    let hidden = &worker.shared.hidden;
+    let hidden = &worker.shared.changes.hidden;
     if hidden.has_unread.swap(false, Relaxed) || hidden.is_common_whole.load(Relaxed) {
         // What the common reader has found holds until each has read for itself.
-        for (name, user) in worker.shared.users.all() {
+        for (name, user) in worker.shared.proofs.users.all() {
             if user.is_used() {
                 read_first(worker, home(worker, &name), &name, &user).await;
             }
@@ -174,14 +175,14 @@ async fn begin_as_users(worker: &Worker) {
 /// What users read for themselves is read again. `sees_all`: but for the cluster whose definitions the common reader
 /// sees.
 async fn read_as_users(worker: &Worker, sees_all: bool) {
-    let hidden = &worker.shared.hidden;
+    let hidden = &worker.shared.changes.hidden;
     let readers = hidden.readers().clone();
     for reader in readers {
         let Reader { user: name, cluster } = &reader;
         if sees_all && worker.shared.cluster.is_common(&worker.plan(), *cluster) {
             continue;
         }
-        match worker.shared.users.get(name) {
+        match worker.shared.proofs.users.get(name) {
             Some(user) if user.is_used() => {
                 read_if_due(worker, *cluster, name, &user.sight.of(*cluster), PERIOD_MAX).await;
             }
@@ -198,7 +199,7 @@ fn home(worker: &Worker, name: &UserName) -> ClusterId {
 
 /// A client of this user comes to a cluster: the first one waits until definitions were read there once.
 pub(crate) async fn begin(worker: &Worker, cluster: ClusterId, name: &UserName, user: &User) {
-    let hidden = &worker.shared.hidden;
+    let hidden = &worker.shared.changes.hidden;
     let is_common = worker.shared.cluster.is_common(&worker.plan(), cluster);
     let is_told = || is_common && hidden.is_common_whole.load(Relaxed);
     let is_known = user.sight.of(cluster).first().initialized() || is_told();
@@ -224,7 +225,7 @@ async fn read_first(worker: &Worker, cluster: ClusterId, name: &UserName, user: 
     let sight = user.sight.of(cluster);
     let first = sight.first();
     let read = async || {
-        worker.shared.hidden.add_reader(Reader { user: name.clone(), cluster });
+        worker.shared.changes.hidden.add_reader(Reader { user: name.clone(), cluster });
         read_if_due(worker, cluster, name, &sight, PERIOD_MAX).await;
         sight.await_reading().await;
     };
@@ -243,14 +244,14 @@ async fn read_if_due(
     sight: &Sight,
     period: Duration,
 ) {
-    let (now, since) = (crate::worker::clock::read(), worker.shared.alterations.now());
+    let (now, since) = (crate::worker::clock::read(), worker.shared.changes.alterations.now());
     if !sight.begins(now, since) {
         return;
     }
     let begun = ReadingGuard { sight };
     let read = read(worker, cluster, name).await;
     let in_force = worker.shared.plan();
-    let is_common = std::ptr::eq(sight, &raw const worker.shared.hidden.common);
+    let is_common = std::ptr::eq(sight, &raw const worker.shared.changes.hidden.common);
     let is_reader = !is_common
         || in_force
             .server
@@ -269,9 +270,9 @@ async fn read_if_due(
     };
     let reading = Reading { at: crate::worker::clock::read(), took, since, period };
     let (knew, knows) = sight.learn(reading, read, name);
-    worker.shared.hidden.count(knew, knows);
+    worker.shared.changes.hidden.count(knew, knows);
     if worker.shared.rules().cache() {
-        worker.shared.hidden.tell_whether_kept(sight, name);
+        worker.shared.changes.hidden.tell_whether_kept(sight, name);
     }
 }
 
@@ -280,7 +281,7 @@ async fn read(
     cluster: ClusterId,
     name: &UserName,
 ) -> Result<FoundDefinitions, NoBackend> {
-    let user = worker.shared.users.get(name).ok_or(NoBackend::NoCredential)?;
+    let user = worker.shared.proofs.users.get(name).ok_or(NoBackend::NoCredential)?;
     let server = worker.shared.cluster.greeter_in(cluster);
     let dialer = &worker.shared.cluster.dialer;
     let attempt = async |credential: &Credential| {

@@ -59,7 +59,7 @@ pub(crate) fn may_learn(worker: &Worker, name: &UserName) -> bool {
     let mut servers = worker.shared.cluster.servers.iter();
     is_on(&worker.plan())
         && is_plain
-        && !worker.shared.users.is_configured(name)
+        && !worker.shared.proofs.users.is_configured(name)
         && !(namesake::is_own(name) && servers.any(|server| is_on_socket(&server.address)))
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn learn(worker: &Rc<Worker>, name: &UserName, password: &Secret) {
     if password.is_empty() {
         return;
     }
-    let Some(user) = worker.shared.users.learn(name, password) else { return };
+    let Some(user) = worker.shared.proofs.users.learn(name, password) else { return };
     let (worker, name) = (Rc::clone(worker), name.clone());
     crate::worker::tasks::vital(async move { confirm(&worker, &name, &user, When::Due).await });
 }
@@ -120,7 +120,7 @@ pub(crate) async fn prove(
         // MySQL lets a user have two, while he changes from one to the other.
         Word::Right => Ok(Some(Arc::clone(user))),
         Word::Wrong => {
-            let renewed = worker.shared.users.learn(name, password).ok_or_else(changes)?;
+            let renewed = worker.shared.proofs.users.learn(name, password).ok_or_else(changes)?;
             renewed.trust().into_iter().for_each(|trust| believe(worker, name, trust));
             Ok(Some(renewed))
         }
@@ -156,7 +156,7 @@ async fn confirm(worker: &Worker, name: &UserName, user: &Arc<User>, when: When)
             Word::Right
         }
         Err(error) if error.is_refusal() => {
-            worker.shared.users.forget_refused(name, user, &error);
+            worker.shared.proofs.users.forget_refused(name, user, &error);
             Word::Wrong
         }
         Err(error) => {
@@ -185,7 +185,7 @@ fn asked<'w>(worker: &'w Worker, name: &UserName) -> &'w crate::cluster::servers
 
 /// Logs in as the user and leaves, as one of its backends would.
 async fn ask(worker: &Worker, name: &UserName, password: &Secret) -> Result<(), NoBackend> {
-    let _place = worker.pass_through_logins.enter_again().await;
+    let _place = worker.entrance.pass_through_logins.enter_again().await;
     let credential = Credential::Password(password.clone());
     let logged_in = worker
         .shared

@@ -22,7 +22,8 @@ use crate::frontend::accepted::{Accepted, Socket as ClientSocket};
 use crate::frontend::audited;
 use crate::frontend::login;
 use crate::frontend::passed::Purpose;
-use crate::state::worker::{Shared, Worker};
+use crate::state::shared::Shared;
+use crate::state::worker::Worker;
 use crate::worker::open_listener::OpenListener;
 
 /// A bound socket.
@@ -192,7 +193,7 @@ pub(crate) fn open(worker: &Rc<Worker>, listen: &Listen, listener: Listener) {
     probe(&listen, &socket, worker.plan().limits.client_silence);
     let socket = Rc::new(socket);
     let opened = OpenListener { socket: Rc::downgrade(&socket), end: Rc::clone(&end) };
-    worker.listeners.borrow_mut().insert(Arc::clone(&listen), opened);
+    worker.entrance.listeners.borrow_mut().insert(Arc::clone(&listen), opened);
     let worker = Rc::clone(worker);
     crate::worker::tasks::vital(async move {
         serve(&worker, socket, (&listen, &end), kind).await?;
@@ -210,7 +211,7 @@ type Wrap = fn(OwnedFd) -> ClientSocket;
 
 /// No more clients come in there. Those that are on their way are served.
 pub(crate) fn close(worker: &Worker, listen: &Listen) {
-    if let Some(opened) = worker.listeners.borrow_mut().remove(listen) {
+    if let Some(opened) = worker.entrance.listeners.borrow_mut().remove(listen) {
         opened.end.notify_one();
         if !worker.shared.is_departing() {
             worker.shared.listening.remove(&(Purpose::Clients.name(), listen.to_string()));
@@ -220,7 +221,7 @@ pub(crate) fn close(worker: &Worker, listen: &Listen) {
 
 /// So many clients wait in the kernel from now on, at each listener of this worker.
 pub(crate) fn set_backlog(worker: &Worker, backlog: u32) {
-    for (listen, opened) in &*worker.listeners.borrow() {
+    for (listen, opened) in &*worker.entrance.listeners.borrow() {
         let Some(socket) = opened.socket.upgrade() else { continue };
         // Linux takes the new number for a socket that listens already.
         let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
@@ -232,7 +233,7 @@ pub(crate) fn set_backlog(worker: &Worker, backlog: u32) {
 
 /// Clients that are accepted from now on are asked so whether they are there still.
 pub(crate) fn set_silence(worker: &Worker, silence: Option<Duration>) {
-    for (listen, opened) in &*worker.listeners.borrow() {
+    for (listen, opened) in &*worker.entrance.listeners.borrow() {
         if let Some(socket) = opened.socket.upgrade() {
             probe(listen, &socket, silence);
         }

@@ -99,9 +99,9 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
     // Where no user is known, every client is passed through, and the server is asked before the client; unless the
     // client's own words decide which server that is.
     let is_anywhere = worker.plan().routes.is_empty();
-    let (greeter, logins) = match worker.shared.users.is_empty() && is_anywhere {
-        true => (Greeter::Server, &worker.pass_through_logins),
-        false => (Greeter::Flifo, &worker.logins),
+    let (greeter, logins) = match worker.shared.proofs.users.is_empty() && is_anywhere {
+        true => (Greeter::Server, &worker.entrance.pass_through_logins),
+        false => (Greeter::Flifo, &worker.entrance.logins),
     };
     if logins.is_full() {
         worker.counters.logins_waited.add(1);
@@ -250,7 +250,7 @@ async fn log_in(
         Greeter::Server => pass_through::GreetedBy::Server,
         Greeter::Flifo => {
             drop(pass);
-            pass = worker.pass_through_logins.enter_again().await;
+            pass = worker.entrance.pass_through_logins.enter_again().await;
             pass_through::GreetedBy::flifo(&greeting)
         }
     };
@@ -526,7 +526,7 @@ async fn may_enter(
     pass.lend(confirm::confirm(worker, name, user, &terms)).await?;
     pass.lend(hidden::begin(worker, home, name, user)).await;
     let same = |now: Arc<User>| Arc::ptr_eq(&now, user);
-    if user.is_configured() && !worker.shared.users.get(name).is_some_and(same) {
+    if user.is_configured() && !worker.shared.proofs.users.get(name).is_some_and(same) {
         let message = "Access denied: the user was changed in Flifo's configuration just now";
         return Err(Fault::new(Kind::AccessDenied, message));
     }

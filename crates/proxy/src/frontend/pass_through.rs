@@ -80,7 +80,7 @@ pub(crate) async fn log_in(
     (pass, until): (&Pass, Instant),
 ) -> Result<client::Login, NoLogin> {
     let Claim { user, login } = &claim;
-    let places = match worker.shared.users.reserve_pass_through(user) {
+    let places = match worker.shared.proofs.users.reserve_pass_through(user) {
         Ok(places) => places,
         Err(cap) => return Err(tell(pending_login, too_many_of_user(user, BOUNDS, &cap)).await),
     };
@@ -144,13 +144,13 @@ pub(crate) async fn change_user(
     until: Instant,
 ) -> Result<(), NoLogin> {
     let Claim { user, login } = claim;
-    let pass = worker.pass_through_logins.enter_again().await;
+    let pass = worker.entrance.pass_through_logins.enter_again().await;
     let mut talk = Talk::resume(&client.stream, client.input.take_more(), 1);
     // It has a place as this user already.
     let is_same_user = !client.has_key() && *client.user.borrow() == *user;
     let places = match is_same_user {
         true => Ok(Vec::new()),
-        false => worker.shared.users.reserve_pass_through(user),
+        false => worker.shared.proofs.users.reserve_pass_through(user),
     };
     let places = match places {
         Ok(places) => places,

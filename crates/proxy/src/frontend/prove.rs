@@ -132,7 +132,7 @@ pub(crate) async fn take_password<S: Borrow<Stream>>(
 /// Flifo's own key. Half of a login's time is for the rest of it, and for the client to hear that it has no more.
 async fn own_key(worker: &Worker, pass: &Pass) -> Result<Arc<RsaEnd>, NoLogin> {
     let limit = worker.plan().limits.login;
-    match pass.lend(tokio::time::timeout(limit / 2, worker.shared.rsa.end())).await {
+    match pass.lend(tokio::time::timeout(limit / 2, worker.shared.proofs.rsa.end())).await {
         Ok(key) => key.map_err(|error| bad(&error)),
         Err(_) => {
             let message = format!(

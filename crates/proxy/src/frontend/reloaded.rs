@@ -29,9 +29,9 @@ pub(crate) struct Reloaded {
 pub(crate) fn adopt(worker: &Rc<Worker>, new: &Reloaded) {
     worker.adopt(&new.plan);
     written::adopt_plan(worker, &new.plan);
-    worker.tally.keep_digests(new.plan.console.digests);
+    worker.learnt.tally.keep_digests(new.plan.console.digests);
     worker.checks.adopt();
-    worker.pass_through_logins.resize(new.plan.logins_max, worker.shared.worker_count());
+    worker.entrance.pass_through_logins.resize(new.plan.logins_max, worker.shared.worker_count());
     listener::set_backlog(worker, new.plan.backlog);
     listener::set_silence(worker, new.plan.limits.client_silence);
     let mut keys = worker.pool.keys.borrow_mut();
@@ -48,5 +48,5 @@ pub(crate) fn adopt(worker: &Rc<Worker>, new: &Reloaded) {
         clusters::move_home(worker, client);
     }
     // Clients may be too old by now.
-    worker.due.clients.set(crate::worker::clock::now());
+    worker.upkeep.due.clients.set(crate::worker::clock::now());
 }

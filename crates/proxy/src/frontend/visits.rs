@@ -75,7 +75,7 @@ async fn ask(worker: &Worker, client: &Client, cluster: ClusterId) -> Result<(),
 
 async fn judge(worker: &Worker, client: &Client, cluster: ClusterId) -> Result<(), Fault> {
     let name = client.user.borrow().clone();
-    let Some(user) = worker.shared.users.get(&name) else {
+    let Some(user) = worker.shared.proofs.users.get(&name) else {
         let message =
             format!("Access denied for user '{name}': it was dropped or changed just now");
         return Err(Fault::new(Kind::AccessDenied, message));

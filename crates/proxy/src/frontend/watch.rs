@@ -187,7 +187,7 @@ impl State {
 }
 
 async fn open(worker: &Worker, server: ServerId, user: &UserName) -> Result<Eye, NoBackend> {
-    let known = worker.shared.users.get(user).ok_or(NoBackend::NoCredential)?;
+    let known = worker.shared.proofs.users.get(user).ok_or(NoBackend::NoCredential)?;
     let server = worker.shared.cluster.server(server);
     let dialer = &worker.shared.cluster.dialer;
     let attempt = async |credential: &Credential| {
@@ -239,7 +239,7 @@ async fn see(
         None => open(worker, server, user).await?,
     };
     let eye = eye.insert(opened);
-    let (rights, begun) = (&worker.shared.rights, crate::worker::clock::read());
+    let (rights, begun) = (&worker.shared.proofs.rights, crate::worker::clock::read());
     let limit = worker.plan().limits.connect;
     let counts = look.counts_flushes(rights.time(begun));
     let seen = tokio::time::timeout(limit, eye.see(counts)).await.map_err(|_| late(limit))?;

@@ -27,7 +27,8 @@ use crate::state::client_state::ClientState;
 use crate::state::command::Command;
 use crate::state::doing::{Doing, Ticket};
 use crate::state::local::Local;
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 use crate::worker::counters::Why;
 use crate::worker::steps::step;
 use crate::worker::wreckage;
@@ -106,7 +107,7 @@ pub(crate) fn enter_held(
 ) {
     let mut packet = std::mem::take(&mut command.packet);
     enter(worker, client, command, &mut packet, urgent);
-    worker.buffers.forget(packet);
+    worker.spare.buffers.forget(packet);
 }
 
 /// The same, on the server that the client's backend or an order names.
@@ -120,14 +121,14 @@ pub(crate) fn enter_here(
     step!("gate");
     rights::look(worker);
     let backend = client.backend();
-    let command = match worker.caches.is_on() && backend.is_none() {
+    let command = match worker.features.caches.is_on() && backend.is_none() {
         true => match cached::enter(worker, client, command, packet) {
             CacheLook::GoesOn(command) => command,
             CacheLook::Over => return,
         },
         false => command,
     };
-    let command = match worker.sharing.is_used() && backend.is_none() {
+    let command = match worker.features.sharing.is_used() && backend.is_none() {
         true => match crowds::enter(worker, client, command, packet) {
             Some(command) => command,
             None => return,
@@ -197,7 +198,7 @@ fn wait(
 ) -> bool {
     match waiting {
         Ok(ticket) => {
-            command.packet = worker.buffers.keep(packet);
+            command.packet = worker.spare.buffers.keep(packet);
             client.become_state(Doing::Queued { command, ticket });
             step!("queue");
             worker.counters.waits.add(1);
@@ -497,7 +498,7 @@ fn launch_again(
 ) {
     let mut packet = std::mem::take(&mut command.packet);
     launch::launch(worker, client, backend, command, &mut packet);
-    worker.buffers.forget(packet);
+    worker.spare.buffers.forget(packet);
     if client.input.is_part() {
         client.wake();
         await_rest(worker, client, backend);

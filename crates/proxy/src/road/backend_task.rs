@@ -26,7 +26,8 @@ use crate::state::backend::{Backend, Taint};
 use crate::state::description::{Departure, IdleDescription, KeyDescription, ServerDescription};
 use crate::state::fate::{Destination, Life};
 use crate::state::local::Local;
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 use crate::worker::steps::step;
 use crate::worker::tasks;
 use crate::worker::wreckage::{PanicNote, Wreck};
@@ -102,7 +103,7 @@ fn send_to_successor(worker: &Rc<Worker>, backend: &Backend) {
     worker.backends.borrow_mut().remove(&backend.id);
     lost_backend::give_back_place(worker, backend.server, backend.key.get(), backend.id);
     worker.agenda.look_at(backend.server);
-    let Some(departures) = worker.departures.borrow().clone() else { return };
+    let Some(departures) = worker.moves.departures.borrow().clone() else { return };
     let now = crate::worker::clock::now();
     if backend.fate.is_left_behind.get()
         || rights::is_stale(worker, backend, now)
@@ -271,6 +272,6 @@ fn forget_refused(worker: &Worker, server: ServerId, key: KeyId, error: &NoBacke
     let cluster = worker.shared.cluster.of(server).id;
     if server == worker.shared.cluster.greeter_in(cluster).id && error.is_refusal() {
         let name = worker.pool.keys.borrow().get(key).user.clone();
-        worker.shared.users.forget_refused(&name, &user, error);
+        worker.shared.proofs.users.forget_refused(&name, &user, error);
     }
 }

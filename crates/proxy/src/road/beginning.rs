@@ -11,7 +11,8 @@ use crate::road::finish;
 use crate::state::backend::Backend;
 use crate::state::client::Client;
 use crate::state::in_flight::InFlight;
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 
 /// The backend has run what the session begins with, or has said what came of it. True: the command is read again.
 pub(crate) fn see_answer(
@@ -58,7 +59,7 @@ pub(crate) fn see_failure(worker: &Worker, client: &Client, backend: &Backend, f
     }
     backend.doubt();
     let now = crate::worker::clock::now();
-    if worker.limit_lines.borrow_mut().write(now).is_some() {
+    if worker.upkeep.limit_lines.borrow_mut().write(now).is_some() {
         let error = flight.error().map(|error| notes::shown(error.message)).unwrap_or_default();
         let user = notes::named(&client.user.borrow());
         tracing::warn!(client = client.id, user, error, "init_connect failed");

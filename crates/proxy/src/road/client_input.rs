@@ -39,7 +39,7 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
     }
     let more = client.input.take_more();
     let room = PIECE.max(more.len() + PIECE / 2);
-    let mut buffer = worker.buffers.take(room);
+    let mut buffer = worker.spare.buffers.take(room);
     buffer[..more.len()].copy_from_slice(&more);
     match client.stream.try_read(&mut buffer[more.len()..room]) {
         Ok(0) => client.close(),
@@ -53,7 +53,7 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
         }
         Err(_) => client.close(),
     }
-    worker.buffers.give(buffer);
+    worker.spare.buffers.give(buffer);
 }
 
 /// Handles bytes of a client: the rest of what it uploads, then commands while it may send them.

@@ -92,7 +92,7 @@ fn class_named(
     command: Option<Opcode>,
     packet: &[u8],
 ) -> Option<ClassId> {
-    if !worker.has_classes.get() {
+    if !worker.has_classes() {
         return None;
     }
     let payload = &packet[HEADER..];
@@ -191,21 +191,21 @@ fn pass(
         {
             return kill_orders::send_order(worker, client, command, packet, order);
         }
-        if worker.ruled.is_on() && executes {
+        if worker.features.ruled.is_on() && executes {
             let AfterRules::GoesOn(goes_on) = passed::see_execute(worker, client, command, packet)
             else {
                 return;
             };
             command = goes_on;
         }
-        command.begun = worker.tally.ask_pass_through(opcode, None);
+        command.begun = worker.learnt.tally.ask_pass_through(opcode, None);
         command.noted = notes::begin_pass_through(worker, &command, opcode, None);
         command.changes(rights::change_by_opcode(opcode, packet));
         return enter_pass_through(worker, client, command, packet);
     };
     let mut query = QueryPacket::new(client, text_at, packet);
     let is_query = opcode == Some(Opcode::Query);
-    if worker.ruled.is_on() {
+    if worker.features.ruled.is_on() {
         let comes = if is_query { Comes::AsQuery } else { Comes::ToBePrepared };
         match ruled::see_passing_text(worker, client, command, &mut query, comes) {
             AfterRules::GoesOn(goes_on) => command = goes_on,
@@ -225,7 +225,7 @@ fn pass(
         return kill_orders::send_order(worker, client, command, query.packet(), order);
     }
     let text = Some(query.text()).filter(|_| is_query);
-    command.begun = worker.tally.ask_pass_through(opcode, text);
+    command.begun = worker.learnt.tally.ask_pass_through(opcode, text);
     command.noted = notes::begin_pass_through(worker, &command, opcode, text);
     command.changes(text.and_then(|text| rights::change_by_text(worker, client, text)));
     client.session.borrow_mut().see_passed_text(query.text(), !is_query);
@@ -334,7 +334,7 @@ fn is_known(worker: &Worker, client: &Client, opcode: Opcode) -> bool {
 fn has_room_of_all(worker: &Worker, client: &Client, more: usize) -> bool {
     let max = allowance().texts(worker.shared.worker_count());
     let own = client.session.borrow().statements.bytes();
-    worker.sources.borrow().has_room(max, worker.clients.borrow().len(), own, more)
+    worker.learnt.sources.borrow().has_room(max, worker.clients.borrow().len(), own, more)
 }
 
 fn refuse_text(worker: &Rc<Worker>, client: &Rc<Client>, command: Box<Command>) {
@@ -369,7 +369,7 @@ fn text(
     }
     let text_at = query_rewrite::text_at(client, Some(opcode), packet);
     let (Some(text_at), false) = (text_at, client.input.is_part()) else {
-        if worker.ruled.is_on() {
+        if worker.features.ruled.is_on() {
             match ruled::see_unreadable(worker, client, command) {
                 AfterRules::GoesOn(goes_on) => command = goes_on,
                 AfterRules::Over => return,
@@ -379,7 +379,7 @@ fn text(
     };
     let mut query = QueryPacket::new(client, text_at, packet);
     step!("intent");
-    let mut intent = if worker.ruled.is_on() {
+    let mut intent = if worker.features.ruled.is_on() {
         let comes = if is_prepare { Comes::ToBePrepared } else { Comes::AsQuery };
         match ruled::read_text(worker, client, command, &mut query, comes) {
             Some((goes_on, intent)) => {
@@ -392,7 +392,7 @@ fn text(
             None => return,
         }
     } else {
-        worker.readings.borrow_mut().read(query.text())
+        worker.learnt.readings.borrow_mut().read(query.text())
     };
     if is_prepare && intent.has(Trait::AsksGtid) {
         // It is asked of the backend that executes it.
@@ -403,7 +403,7 @@ fn text(
             return answer::hold(worker, client, command, query.packet(), Awaits::Backend);
         }
         let text = query.text();
-        command.begun = worker.tally.ask(intent.digest, text);
+        command.begun = worker.learnt.tally.ask(intent.digest, text);
         command.noted = notes::begin(worker, &command, text);
         command.changes(rights::change(worker, client, intent, text));
         let assigns = assigns(client, intent, text);

@@ -72,7 +72,7 @@ pub(crate) fn read(
     let Named { id, kept, source, is_read, may_yield } = named;
     let intent = source.intent;
     let is_single = opcode == Opcode::StmtExecute;
-    if worker.ruled.is_on() && opcode.executes() {
+    if worker.features.ruled.is_on() && opcode.executes() {
         let after = execute_by_rules(worker, client, command, packet, &source);
         let AfterRules::GoesOn(goes_on) = after else { return };
         command = goes_on;
@@ -245,7 +245,7 @@ fn execute(
     let text = lexed.text(&source.text, source.dialect);
     let in_hand = std::mem::take(&mut command.facts).in_hand;
     let may_change = own_id::may_change(client);
-    command.begun = worker.tally.ask(intent.digest, text);
+    command.begun = worker.learnt.tally.ask(intent.digest, text);
     command.noted = notes::begin(worker, &command, text);
     command.changes(rights::change(worker, client, intent, text));
     let schema = source.schema.as_deref();

@@ -29,7 +29,7 @@ pub(crate) fn finish_command(
 pub(crate) fn note(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, command: &Command) {
     worker.counters.statements.add(1);
     route::note_end(worker, client, command, backend);
-    if worker.caches.is_on() {
+    if worker.features.caches.is_on() {
         written::end(worker, client, backend, command);
     }
 }

@@ -95,7 +95,8 @@ fn slot_is_used(backend: &Backend) -> Option<String> {
 
 /// A client whose command waits for a server is among those that do.
 fn waits_where_it_says(worker: &Worker, client: &Rc<Client>) -> Option<String> {
-    let is_stranded = || worker.stranded.borrow().iter().any(|it| Rc::ptr_eq(&it.client, client));
+    let is_stranded =
+        || worker.upkeep.stranded.borrow().iter().any(|it| Rc::ptr_eq(&it.client, client));
     (client.state() == ClientState::Stranded && !is_stranded())
         .then(|| "it is not among those that wait for a server".to_owned())
 }

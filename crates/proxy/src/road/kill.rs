@@ -14,7 +14,8 @@ use crate::pool::opener;
 use crate::session::pipeline;
 use crate::session::supply;
 use crate::state::backend::Backend;
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 use crate::worker::counters::Why;
 use crate::worker::tasks;
 

@@ -26,7 +26,8 @@ use crate::state::command::{Awaits, Command};
 use crate::state::description::{KillMessage, KillResult, ServerDescription};
 use crate::state::doing::Doing;
 use crate::state::orders::{KillAnswer, KillOrder, Killer, Outcome};
-use crate::state::worker::{Mail, Shared, Worker};
+use crate::state::shared::{Mail, Shared};
+use crate::state::worker::Worker;
 
 /// Carries out a command that kills a client by its Flifo id.
 pub(crate) fn send_order(
@@ -36,7 +37,7 @@ pub(crate) fn send_order(
     packet: &[u8],
     (scope, victim): (Scope, u32),
 ) {
-    command.packet = worker.buffers.keep(packet);
+    command.packet = worker.spare.buffers.keep(packet);
     // An execute may be followed by bytes that say nothing.
     client.input.drop_rest(client.input.upload.take());
     // What the order asks of a backend, should one unread it out, is nothing of what the text or the statement would
@@ -80,7 +81,7 @@ pub(crate) fn obey(worker: &Rc<Worker>, order: KillOrder) {
         let outcome = kill(worker, &victim, &order);
         return answer(&worker.shared, &order, outcome);
     }
-    if let Some(arrival) = worker.arrivals.borrow_mut().get_mut(&order.victim) {
+    if let Some(arrival) = worker.moves.arrivals.borrow_mut().get_mut(&order.victim) {
         return arrival.orders.push(order);
     }
     look_further(&worker.shared, order);
@@ -93,7 +94,7 @@ pub(crate) fn look_further(shared: &Shared, mut order: KillOrder) {
         let Place::At(neighbour) = place else {
             return shared.mail(shared.home_of(order.victim), Mail::Kill(order));
         };
-        match shared.neighbours.ask(neighbour, order) {
+        match shared.succession.neighbours.ask(neighbour, order) {
             Ok(()) => return,
             Err(back) => order = back,
         }
@@ -110,7 +111,9 @@ pub(crate) fn hear(shared: &Shared, neighbour: Neighbour, message: KillMessage) 
             shared.mail(shared.home_of(victim), Mail::Kill(order));
         }
         KillMessage::Answer { ticket, result } => {
-            let Some(order) = shared.neighbours.answered(neighbour, ticket) else { return };
+            let Some(order) = shared.succession.neighbours.answered(neighbour, ticket) else {
+                return;
+            };
             match result {
                 KillResult::Done => answer(shared, &order, Outcome::Done),
                 KillResult::NotOwner => answer(shared, &order, Outcome::NotOwner),
@@ -128,7 +131,7 @@ pub(crate) fn hear(shared: &Shared, neighbour: Neighbour, message: KillMessage) 
 
 /// The talk with another Flifo has ended: what it has not answered is looked for elsewhere.
 pub(crate) fn part(shared: &Shared, neighbour: Neighbour) {
-    let orders = shared.neighbours.part(neighbour);
+    let orders = shared.succession.neighbours.part(neighbour);
     orders.into_iter().for_each(|order| look_further(shared, order));
 }
 
@@ -148,7 +151,7 @@ fn answer(shared: &Shared, order: &KillOrder, outcome: Outcome) {
                     KillResult::AtServer(ServerDescription::of(servers.get(server)), id)
                 }
             };
-            shared.neighbours.answer(neighbour, KillMessage::Answer { ticket, result });
+            shared.succession.neighbours.answer(neighbour, KillMessage::Answer { ticket, result });
         }
     }
 }
@@ -221,7 +224,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: &KillAnswer) {
     match answer.outcome {
         Outcome::Done => {
             let told = answer::note_kill(worker, &killer, &mut command);
-            worker.buffers.forget(command.end());
+            worker.spare.buffers.forget(command.end());
             let mut payload = Vec::new();
             let status = killer.session.borrow().status();
             killer.session.borrow_mut().counts.answer(0);

@@ -47,7 +47,7 @@ pub(crate) fn launch(
     if let Some(noted) = &mut command.noted {
         noted.launch(crate::worker::clock::now());
     }
-    if worker.caches.is_on() {
+    if worker.features.caches.is_on() {
         written::begin(worker, client, backend, &mut command, packet);
         cached::begin_run(&command);
     }
@@ -71,7 +71,7 @@ pub(crate) fn launch(
         Plan::Told(setups) => backend.in_one_write(|| {
             if command.facts.read.is_some() && !client.input.reserved.is_some() {
                 // Should one of them fail, it is sent again.
-                command.packet = worker.buffers.keep(packet);
+                command.packet = worker.spare.buffers.keep(packet);
             }
             for setup in setups {
                 session_setup::send_for(client, backend, setup);
@@ -102,7 +102,7 @@ fn prepare_first(
     setup: Setup,
 ) {
     let Setup { purpose, opcode, body } = setup;
-    command.packet = worker.buffers.keep(packet);
+    command.packet = worker.spare.buffers.keep(packet);
     session_setup::see_ahead(client, backend, &purpose);
     client.become_state(Doing::Preparing { command, awaits: Awaits::Answer });
     fly(client, backend, None, opcode.shape(), purpose, 0);
@@ -166,7 +166,7 @@ fn launch_alone(
                 Opcode::InitDb if client.input.login_sequence.get().is_some() => {
                     Purpose::LoginSchema(
                         packet[HEADER + 1..].into(),
-                        worker.shared.alterations.now(),
+                        worker.shared.changes.alterations.now(),
                     )
                 }
                 _ => Purpose::Statement,
@@ -196,7 +196,7 @@ pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, backend: &R
     sharing::gather(worker, client, &mut command, backend);
     backend.board(client);
     let mut packet = std::mem::take(&mut command.packet);
-    if worker.caches.is_on() {
+    if worker.features.caches.is_on() {
         written::begin(worker, client, backend, &mut command, &packet);
         cached::begin_run(&command);
     }
@@ -222,7 +222,7 @@ pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, backend: &R
         }
         Err((command, fault)) => {
             client.backend.take();
-            worker.buffers.forget(packet);
+            worker.spare.buffers.forget(packet);
             answer::refuse(worker, client, command, &fault);
         }
     }
@@ -261,9 +261,10 @@ fn send_pooled(
             let source = Source::new(schema, text, settings, dialect).written_as(original);
             Purpose::Prepare(Rc::new(source))
         }
-        Opcode::InitDb if client.input.login_sequence.get().is_some() => {
-            Purpose::LoginSchema(packet[HEADER + 1..].into(), worker.shared.alterations.now())
-        }
+        Opcode::InitDb if client.input.login_sequence.get().is_some() => Purpose::LoginSchema(
+            packet[HEADER + 1..].into(),
+            worker.shared.changes.alterations.now(),
+        ),
         _ => Purpose::Statement,
     };
     // A long one is not kept.
@@ -272,7 +273,7 @@ fn send_pooled(
         Opcode::StmtExecute | Opcode::StmtBulkExecute => {
             if !client.input.is_part() && is_short && command.packet.is_empty() {
                 // The server may want it once more; see `crate::session::prepared`.
-                command.packet = worker.buffers.keep(packet);
+                command.packet = worker.spare.buffers.keep(packet);
             }
             if let Err((command, fault)) = send_execute(client, backend, command, packet) {
                 return refuse_launched(worker, client, backend, command, &fault);
@@ -293,7 +294,7 @@ fn send_pooled(
             let may_again = worker.shared.cluster.is_routed() || command.retries().is_some();
             if may_again && is_read && is_short && command.packet.is_empty() {
                 // Should the server be lost, another one may be asked.
-                command.packet = worker.buffers.keep(packet);
+                command.packet = worker.spare.buffers.keep(packet);
             }
             if opcode.shape() == Shape::None {
                 return send_silently(worker, client, backend, command, packet);
@@ -321,7 +322,7 @@ fn send_silently(
     client.become_state(Doing::RUNNING);
     send_bytes(client, backend, packet);
     finish::finish_command(worker, client, backend, &command, true);
-    worker.buffers.forget(command.end());
+    worker.spare.buffers.forget(command.end());
     if client.input.is_part() {
         client.input.upload_ends_turn.set(true);
     } else {

@@ -22,9 +22,9 @@ use crate::worker::outbox;
 
 /// Puts the client into the schema. Its login is answered now, or by the server's reply.
 pub(crate) fn enter(worker: &Rc<Worker>, client: &Rc<Client>, schema: &[u8]) {
-    let (name, since) = (Rc::from(schema), worker.shared.alterations.now());
+    let (name, since) = (Rc::from(schema), worker.shared.changes.alterations.now());
     let now = crate::worker::clock::now();
-    let find = |key| worker.schemas.borrow().find(key, name, since, now);
+    let find = |key| worker.entrance.schemas.borrow().find(key, name, since, now);
     // Its account in that cluster comes first.
     let is_admitted = client.is_admitted(clusters::own(worker, client, Some(schema)));
     match client.key.get().filter(|_| is_admitted).and_then(find) {
@@ -51,7 +51,7 @@ pub(crate) fn learn(worker: &Worker, client: &Client, purpose: &Purpose) {
     let (Some(key), Some(schema)) = (client.key.get(), session.schema.clone()) else { return };
     let entered = Entered { schema, settings: session.settings.clone() };
     let now = crate::worker::clock::now();
-    worker.schemas.borrow_mut().learn(key, Rc::clone(name), entered, *since, now);
+    worker.entrance.schemas.borrow_mut().learn(key, Rc::clone(name), entered, *since, now);
 }
 
 /// Answers in the server's place, and in its words.

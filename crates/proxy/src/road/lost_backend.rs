@@ -28,7 +28,8 @@ use crate::state::client_state::ClientState;
 use crate::state::command::Awaits;
 use crate::state::fate::Life;
 use crate::state::in_flight::InFlight;
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 use crate::worker::counters::Why;
 use crate::worker::steps::step;
 
@@ -38,7 +39,7 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     backend_reset::forget(worker, backend);
     backend.set_down.set(SetDown::No);
     let (mut flights, local) = (backend.in_flight.take(), worker.at(backend.server));
-    if worker.caches.is_on() {
+    if worker.features.caches.is_on() {
         written::lose(worker, backend, flights.iter_mut());
     }
     let holder = backend.holder.take();
@@ -182,7 +183,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
         diagnostics::keep_fault(worker, client, command.facts.messages, &fault);
         client.session.borrow_mut().counts.answer(-1);
     }
-    worker.buffers.forget(command.end());
+    worker.spare.buffers.forget(command.end());
     end_reply(client, backend, flight, &fault);
     if !can_go_on {
         let why = match (is_login, is_told_of_all) {
@@ -209,7 +210,7 @@ fn lose_probe(
     let has_set = !matches!(flight.purpose, Purpose::Unreported)
         || command.facts.calls
         || command.facts.sets.is_some();
-    worker.buffers.forget(command.end());
+    worker.spare.buffers.forget(command.end());
     client.backend.take();
     if has_set {
         return end_client(worker, client, backend, "what its last statement has set is not known");

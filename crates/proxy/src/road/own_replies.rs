@@ -24,7 +24,8 @@ use crate::state::client_state::ClientState;
 use crate::state::command::{Awaits, Command};
 use crate::state::fate::AfterAnswers;
 use crate::state::in_flight::{Answers, InFlight, Settled};
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 
 /// A statement has ended. If its probe is still to be answered, the client waits for that, and its command goes
 /// on with the probe; else the command comes back.
@@ -87,7 +88,7 @@ pub(crate) fn finish_probe(
         worker.pool.interned.borrow_mut().learn_collation(text, collation);
     }
     finish::finish_command(worker, &client, backend, &command, flight.slot);
-    worker.buffers.forget(command.end());
+    worker.spare.buffers.forget(command.end());
     Settled::nothing_more(client)
 }
 
@@ -109,7 +110,7 @@ pub(crate) fn leave_probe(worker: &Rc<Worker>, client: &Client, backend: &Rc<Bac
     if has_slot {
         worker.agenda.leave_slot(backend.server, backend.slot.take());
     }
-    worker.buffers.forget(command.end());
+    worker.spare.buffers.forget(command.end());
 }
 
 /// What a connection was told, as a log says it: never with what a client has set.

@@ -91,7 +91,7 @@ fn half_of(worker: &Worker) -> usize {
 /// Whether others may be written behind what is in flight on this backend.
 fn may_lead(worker: &Worker, backend: &Backend) -> bool {
     let flights = backend.in_flight.borrow();
-    let pace = worker.pace.borrow();
+    let pace = worker.learnt.pace.borrow();
     let now = crate::worker::clock::now();
     let is_young = flights.front().is_some_and(|front| now - front.since < pace.long());
     // What is to be asked behind a statement must be asked before others': how many rows it has found, whether it has
@@ -115,14 +115,14 @@ fn may_lead(worker: &Worker, backend: &Backend) -> bool {
 
 fn may_follow(worker: &Worker, client: &Client) -> bool {
     let Some(command) = client.command() else { return false };
-    command.facts.read.is_some_and(|digest| worker.pace.borrow().is_short(digest))
+    command.facts.read.is_some_and(|digest| worker.learnt.pace.borrow().is_short(digest))
         && command.may_follow()
         && !client.input.reserved.is_some()
 }
 
 /// Looks after backends whose statement in front was believed to be short and is not.
 pub(crate) fn look_after(worker: &Rc<Worker>) {
-    let (now, long) = (crate::worker::clock::now(), worker.pace.borrow().long());
+    let (now, long) = (crate::worker::clock::now(), worker.learnt.pace.borrow().long());
     let keeps_waiting = |backend: &&Rc<Backend>| {
         let flights = backend.in_flight.borrow();
         let front = flights.front().filter(|front| front.slot && now - front.since >= long);

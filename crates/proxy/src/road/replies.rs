@@ -46,11 +46,11 @@ use crate::worker::steps::step;
 pub(crate) fn read(worker: &Rc<Worker>, backend: &Rc<Backend>) -> bool {
     step!("reply");
     let unread = backend.bytes.unread.take();
-    let mut buffer = worker.buffers.take(unread.len() + BUFFER / 2);
+    let mut buffer = worker.spare.buffers.take(unread.len() + BUFFER / 2);
     buffer[..unread.len()].copy_from_slice(&unread);
     crate::worker::clock::tick();
     backend.cork();
-    let mut settled = worker.settled.take();
+    let mut settled = worker.spare.settled.take();
     let lives = match backend.stream.try_read(&mut buffer[unread.len()..]) {
         Ok(0) => false,
         Ok(read) => {
@@ -88,8 +88,8 @@ pub(crate) fn read(worker: &Rc<Worker>, backend: &Rc<Backend>) -> bool {
             AfterReply::AwaitCommand | AfterReply::More => {}
         }
     }
-    worker.settled.replace(settled);
-    worker.buffers.give(buffer);
+    worker.spare.settled.replace(settled);
+    worker.spare.buffers.give(buffer);
     if lives && backend.is_held_up() {
         admit::hold_up(worker, backend);
     }
@@ -309,7 +309,7 @@ fn inspect(
                     let is_whole = ok_rewrite::is_whole_reply(packet, ok.status)
                         || matches!(flight.purpose, Purpose::LoginSchema(..));
                     let len = put_instead(&client, packet, &other, is_whole);
-                    worker.scratch.replace(other);
+                    worker.spare.scratch.replace(other);
                     if let Some(len) = len {
                         return at.start + len;
                     }
@@ -399,7 +399,7 @@ fn see_error(worker: &Worker, backend: &Backend, flight: &mut InFlight, packet: 
     flight.refused = prepared::refused(flight, packet);
     flight.failure = Some(packet.into());
     if flight.purpose.is_clients() {
-        worker.tally.see_error(packet);
+        worker.learnt.tally.see_error(packet);
         worker.at(backend.server).traffic.errors.add(1);
         refused::see(worker, backend.server, packet);
         // What only reads may read a view, whose functions do as they like.
@@ -516,10 +516,11 @@ fn see_ok(
     drop(session);
     let listens = (listened, heard(worker, client, flight, listens));
     let note = |gtid: &[u8]| unreported::note_gtid(worker, client, backend, gtid);
-    let rewritten = ok_rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note);
+    let rewritten =
+        ok_rewrite::ok(ok, packet, client.capabilities, listens, &worker.spare.scratch, note);
     match vouched {
         Some(_) if rewritten.is_none() => {
-            Some(ok_rewrite::written(ok, packet, client.capabilities, &worker.scratch))
+            Some(ok_rewrite::written(ok, packet, client.capabilities, &worker.spare.scratch))
         }
         _ => rewritten,
     }
@@ -558,7 +559,7 @@ fn see_passed_ok(
     }
     // It is alone on a backend that Flifo has logged in on, and has asked for reports.
     session.see_alone(ok.changes);
-    let (listens, scratch) = ((listened, session.listens()), &worker.scratch);
+    let (listens, scratch) = ((listened, session.listens()), &worker.spare.scratch);
     ok_rewrite::ok(ok, packet, client.capabilities, listens, scratch, |_| {})
 }
 

@@ -36,8 +36,9 @@ use crate::state::backend::Backend;
 use crate::state::client::Client;
 use crate::state::command::Command;
 use crate::state::in_flight::{AfterReply, InFlight, Settled};
+use crate::state::shared::Mail;
 use crate::state::shared_run::Sharing;
-use crate::state::worker::{Mail, Worker};
+use crate::state::worker::Worker;
 use crate::worker::steps::step;
 
 /// A reply has ended: what follows is started. The answer is what is left to be written. `settled`: of others that get
@@ -54,7 +55,7 @@ pub(crate) fn finish(
     if let Some(digest) = flight.read {
         // What leaves messages keeps those behind it waiting, or loses what the backend knows of it.
         let leaves = flight.failed || flight.warnings > 0;
-        worker.pace.borrow_mut().learn(digest, if leaves { Duration::MAX } else { took });
+        worker.learnt.pace.borrow_mut().learn(digest, if leaves { Duration::MAX } else { took });
     }
     if let (Some(command), Some(error)) = (&flight.command, flight.error()) {
         written::see_failure(command, error.code);
@@ -63,7 +64,7 @@ pub(crate) fn finish(
         && command.facts.alters
         && !written::defined_nothing(worker, command)
     {
-        worker.shared.alterations.add();
+        worker.shared.changes.alterations.add();
     }
     let Some(client) = flight.client.clone() else {
         // A flight with a slot was a client's that has left.
@@ -116,12 +117,12 @@ fn share(
     (bytes, tail): (&[u8], &Range<usize>),
     settled: &mut Vec<Settled>,
 ) {
-    if worker.sharing.is_used()
+    if worker.features.sharing.is_used()
         && let Some(kind) = flight.command.as_ref().and_then(|command| command.facts.read)
     {
         let took = crate::worker::clock::now() - flight.since;
         let at_once = worker.at(backend.server).server.slots.held();
-        worker.sharing.crowds.borrow_mut().see(kind, took, at_once);
+        worker.features.sharing.crowds.borrow_mut().see(kind, took, at_once);
     }
     if flight.shared().is_none() {
         return;
@@ -150,7 +151,7 @@ fn finish_clients(
 ) -> Settled {
     let mut command = flight.command.take().unwrap_or_default();
     let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
-    let waited = worker.tally.answer(flight, (&client, backend.server), &command, took);
+    let waited = worker.learnt.tally.answer(flight, (&client, backend.server), &command, took);
     worker.at(backend.server).traffic.answer(took, waited);
     if let Some(noted) = command.noted.take() {
         notes::see_end(worker, backend, &client, flight, *noted);
@@ -192,7 +193,7 @@ fn finish_clients(
     // the connection, and what came next would meet its end.
     let close =
         if flight.failed { is_login || was_uploading } else { command.facts.has(Trait::Releases) };
-    worker.buffers.forget(command.end());
+    worker.spare.buffers.forget(command.end());
     let then = match is_over {
         Some(over) => AfterReply::Over(over),
         None if close => AfterReply::Close,
@@ -293,7 +294,7 @@ fn finish_preparation(
             // No answer is awaited; the execute that follows gets one.
             let is_torn = client.input.upload.take().is_some();
             finish::finish_command(worker, client, backend, &command, flight.slot);
-            worker.buffers.forget(command.end());
+            worker.spare.buffers.forget(command.end());
             client.await_command();
             if is_torn {
                 client.close();
@@ -303,7 +304,7 @@ fn finish_preparation(
             packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(client.take_sequence() - 1);
             client.input.upload.set(None);
             finish::finish_command(worker, client, backend, &command, flight.slot);
-            worker.buffers.forget(command.end());
+            worker.spare.buffers.forget(command.end());
             client.write_last(&packet);
             if !backend.reports {
                 // What its session is cannot be had there: a new one can.

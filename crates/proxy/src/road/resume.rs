@@ -45,16 +45,16 @@ fn read_again(
 ) {
     let mut held = std::mem::take(&mut command.packet);
     // Rules have judged it already.
-    worker.ruled.carried.set(command.rare.as_mut().and_then(|rare| rare.ruled.take()));
+    worker.features.ruled.carried.set(command.rare.as_mut().and_then(|rare| rare.ruled.take()));
     if let Some(Look::Done(looked)) = command.rare.as_mut().and_then(|rare| rare.look.take()) {
-        worker.ruled.looked.set(Some(looked));
+        worker.features.ruled.looked.set(Some(looked));
     }
     command.end();
     client.become_state(Doing::Reading);
     commands::handle(worker, client, &mut held, awaited);
-    worker.ruled.carried.take();
-    worker.ruled.looked.take();
-    worker.buffers.forget(held);
+    worker.features.ruled.carried.take();
+    worker.features.ruled.looked.take();
+    worker.spare.buffers.forget(held);
     if client.state() == ClientState::Reading {
         // It has no reply, and what came behind it is still to be read.
         client.await_command();

@@ -135,7 +135,7 @@ pub(crate) fn end_behind(worker: &Worker, client: &Client, limit: Limit) {
 /// Writes a line of the log, unless there were many a moment ago.
 fn write_line(worker: &Worker, client: &Client, limit: Limit, what: &'static str) {
     let now = crate::worker::clock::now();
-    let Some(left_out) = worker.limit_lines.borrow_mut().write(now) else { return };
+    let Some(left_out) = worker.upkeep.limit_lines.borrow_mut().write(now) else { return };
     let took = match limit.timed {
         Timed::Statement => running(client).0,
         Timed::Transaction => client.times.transaction.get(),
@@ -144,7 +144,7 @@ fn write_line(worker: &Worker, client: &Client, limit: Limit, what: &'static str
     };
     let took = now.saturating_duration_since(took.unwrap_or(now));
     let digest = digest(client);
-    let text = digest.and_then(|digest| worker.tally.text(digest));
+    let text = digest.and_then(|digest| worker.learnt.tally.text(digest));
     tracing::info!(
         client = client.id,
         user = notes::named(&client.user.borrow()),

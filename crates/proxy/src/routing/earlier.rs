@@ -22,7 +22,8 @@ use crate::state::backend::Backend;
 use crate::state::client::Client;
 use crate::state::command::Command;
 use crate::state::in_flight::InFlight;
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 
 /// Where the answer is.
 pub(crate) enum AnswerPlace {

@@ -24,7 +24,7 @@ pub(crate) fn find(
     text: Text<'_>,
     schema: Option<&[u8]>,
 ) -> OutOfSight {
-    match worker.shared.hidden.knowing.load(Relaxed) {
+    match worker.shared.changes.hidden.knowing.load(Relaxed) {
         0 => OutOfSight::default(),
         _ => find_among(&found_for(worker, client, command, schema), client, text, schema),
     }
@@ -80,7 +80,7 @@ pub(crate) fn found_for(
     schema: Option<&[u8]>,
 ) -> Arc<FoundDefinitions> {
     let cluster = cluster_of(worker, client, command, schema);
-    let hidden = &worker.shared.hidden;
+    let hidden = &worker.shared.changes.hidden;
     if hidden.is_common_whole.load(Relaxed)
         && worker.shared.cluster.is_common(&worker.plan(), cluster)
     {

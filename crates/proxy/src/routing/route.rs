@@ -29,7 +29,8 @@ use crate::state::doing::Doing;
 use crate::state::in_flight::InFlight;
 use crate::state::local::Local;
 use crate::state::rule_hits::RuleWay;
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 
 /// Where a client's next statement goes, for which it is sent there now. `None`: nowhere, for now.
 pub(crate) fn take(
@@ -154,8 +155,7 @@ fn reader(
 ) -> Option<ServerId> {
     let avoided = command.avoids();
     let count = members.places().max(1);
-    let first = worker.next_reader.get() % count;
-    worker.next_reader.set(first + 1);
+    let first = worker.next_reader() % count;
     let order = (0..count).filter_map(|step| members.place((first + step) % count));
     let may = |server: &ServerId| {
         members.is_reader(*server)
@@ -255,7 +255,7 @@ pub(crate) fn strand(
     mut command: Box<Command>,
     packet: &[u8],
 ) {
-    command.packet = worker.buffers.keep(packet);
+    command.packet = worker.spare.buffers.keep(packet);
     strand_held(worker, client, command);
 }
 
@@ -275,7 +275,7 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>, mut command: Box<Comman
         freshness::look_for_past(members, client);
     }
     let client = Rc::clone(client);
-    worker.stranded.borrow_mut().push(Stranded { client, changed, until });
+    worker.upkeep.stranded.borrow_mut().push(Stranded { client, changed, until });
 }
 
 /// A server takes no more statements: clients that wait for it and are not bound to it go elsewhere.

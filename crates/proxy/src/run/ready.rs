@@ -7,7 +7,7 @@ use engine::checks::health::NOT_CHECKED;
 
 use crate::cluster::Cluster;
 use crate::config::{Listen, Plan};
-use crate::state::worker::Shared;
+use crate::state::shared::Shared;
 
 /// Servers that have not been looked at are waited for so long, if others serve already.
 const ALL_SEEN: Duration = Duration::from_secs(2);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sys::state_file::{self, StateFileError};
 
 use crate::cluster::memory::Memories;
-use crate::state::worker::Shared;
+use crate::state::shared::Shared;
 use crate::worker::tasks;
 
 /// What is on the disk.

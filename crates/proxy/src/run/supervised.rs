@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::admin::reload::ReloadStage;
 use crate::config::{Listen, Plan};
-use crate::state::worker::Shared;
+use crate::state::shared::Shared;
 
 /// How much longer than `limits.stop` a stop may take: logs are written, the machine is put back as it was.
 const STOP_MARGIN: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use crate::admin::reload::Reloader;
 use crate::config::Plan;
-use crate::state::worker::Shared;
+use crate::state::shared::Shared;
 
 /// Files are read when nothing has happened to them for so long.
 const QUIET: Duration = Duration::from_secs(1);

@@ -18,7 +18,8 @@ use crate::session::capture;
 use crate::session::session_setup;
 use crate::state::backend::{Backend, Taint};
 use crate::state::command::Awaits;
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 
 /// Has a backend begin anew. A backend that no client has is put back when it has done so.
 pub(crate) fn begin(worker: &Rc<Worker>, backend: &Rc<Backend>) {

@@ -19,7 +19,8 @@ use crate::state::client::Client;
 use crate::state::command::Awaits;
 use crate::state::fate::AfterAnswers;
 use crate::state::in_flight::{InFlight, Said};
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 
 /// A question has been answered. False: it was something else.
 pub(crate) fn finish(worker: &Worker, backend: &Backend, flight: &InFlight) -> bool {

@@ -8,7 +8,8 @@ use crate::state::backend::Backend;
 use crate::state::client::Client;
 use crate::state::command::Command;
 use crate::state::doing::Doing;
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 use crate::worker::counters::Why;
 
 /// The statement in front has ended: the next one on the backend runs now, on the same slot. False: there is none.
@@ -20,7 +21,7 @@ pub(crate) fn promote(worker: &Worker, backend: &Rc<Backend>) -> bool {
     let mut ask = Ask::default();
     if let (Some(client), Some(command)) = (next.client.clone(), &mut next.command) {
         if command.facts.in_hand.is_none() && !worker.shared.cluster.is_routed() {
-            worker.buffers.forget(std::mem::take(&mut command.packet));
+            worker.spare.buffers.forget(std::mem::take(&mut command.packet));
         }
         backend.hold_for(&client);
         ask = client.ask(command);
@@ -81,7 +82,7 @@ pub(crate) fn is_behind(client: &Client, backend: &Backend) -> bool {
 pub(crate) fn disown(worker: &Worker, client: &Client, backend: &Backend) -> Option<Box<Command>> {
     let mut flights = backend.in_flight.borrow_mut();
     let flight = flights.iter_mut().find(|flight| flight.is_of(client))?;
-    let is_short = flight.read.is_some_and(|digest| worker.pace.borrow().is_short(digest));
+    let is_short = flight.read.is_some_and(|digest| worker.learnt.pace.borrow().is_short(digest));
     if flight.slot && !is_short {
         return None;
     }
@@ -93,6 +94,6 @@ pub(crate) fn disown(worker: &Worker, client: &Client, backend: &Backend) -> Opt
     let command = flight.command.take();
     drop(flights);
     let mut command = command?;
-    worker.buffers.forget(std::mem::take(&mut command.packet));
+    worker.spare.buffers.forget(std::mem::take(&mut command.packet));
     Some(command)
 }

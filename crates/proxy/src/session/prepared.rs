@@ -156,7 +156,7 @@ pub(crate) fn see(
     let mut session = client.session.borrow_mut();
     (flight.warnings, flight.last) = (warnings, warnings);
     if let Purpose::Prepare(source) = &mut flight.purpose {
-        *source = worker.sources.borrow_mut().share(Rc::clone(source));
+        *source = worker.learnt.sources.borrow_mut().share(Rc::clone(source));
     }
     let (preparation, named) = session.see_prepared(&flight.purpose, id, parameters);
     match preparation {

@@ -23,7 +23,8 @@ use crate::session::capture;
 use crate::state::backend::Backend;
 use crate::state::client::Client;
 use crate::state::in_flight::InFlight;
-use crate::state::worker::{Shared, Worker};
+use crate::state::shared::Shared;
+use crate::state::worker::Worker;
 use crate::users::rights::{self, SHARES};
 
 /// What a statement does to rights.
@@ -64,7 +65,7 @@ pub(crate) fn change_by_opcode(opcode: Option<Opcode>, packet: &[u8]) -> Option<
 /// A statement has ended that may have changed the rights of these users. Before its client is told.
 fn raise(worker: &Worker, backend: &Backend, flight: &InFlight, whose: &Whose) {
     let shared = &worker.shared;
-    let eras = &shared.rights.eras;
+    let eras = &shared.proofs.rights.eras;
     match whose {
         Whose::All => eras.raise(),
         Whose::Own(names) => {
@@ -75,12 +76,12 @@ fn raise(worker: &Worker, backend: &Backend, flight: &InFlight, whose: &Whose) {
             };
             let named = names.iter().filter_map(|name| std::str::from_utf8(name).ok());
             let names = named.map(UserName::of_account).chain(own);
-            let users: Vec<_> = names.filter_map(|name| shared.users.named(&name)).collect();
+            let users: Vec<_> = names.filter_map(|name| shared.proofs.users.named(&name)).collect();
             eras.raise_of(users.iter().map(|user| &user.rights.changed));
         }
     }
     // What a login may name as its schema is a right, too.
-    shared.alterations.add();
+    shared.changes.alterations.add();
 }
 
 /// A packet of a reply, on its way to the client.
@@ -125,14 +126,14 @@ pub(crate) fn see_lost(worker: &Worker, backend: &Backend, flight: &InFlight) {
 
 /// The watch has seen that rights of some user have changed on a server.
 pub(crate) fn see_elsewhere(shared: &Shared) {
-    shared.rights.eras.raise();
-    shared.alterations.add();
+    shared.proofs.rights.eras.raise();
+    shared.changes.alterations.add();
 }
 
 /// Whether a backend must not be lent to another client: its login may have found other rights than one would now.
 #[inline]
 pub(crate) fn is_stale(worker: &Worker, backend: &Backend, now: Instant) -> bool {
-    let rights = &worker.shared.rights;
+    let rights = &worker.shared.proofs.rights;
     let is_over = backend.origin.era != rights.eras.now()
         && is_over(worker, backend.key.get(), backend.origin.era);
     is_over || !backend.is_young(now) && is_beyond(worker, backend, now)
@@ -150,20 +151,20 @@ fn is_beyond(worker: &Worker, backend: &Backend, now: Instant) -> bool {
     let share = (backend.id % u64::from(SHARES)) as u32;
     let bound = rights::of_backend(worker.plan().server.rights_bound, share);
     let ledger = &worker.at(backend.server).server.facts.rights;
-    worker.shared.rights.is_beyond(ledger, backend.origin.opened, now, bound)
+    worker.shared.proofs.rights.is_beyond(ledger, backend.origin.opened, now, bound)
 }
 
 fn is_over(worker: &Worker, key: Option<KeyId>, era: Era) -> bool {
-    let eras = &worker.shared.rights.eras;
+    let eras = &worker.shared.proofs.rights.eras;
     key.is_some_and(|key| worker.user_of(key, |user| eras.is_over(era, &user.rights.changed)))
 }
 
 /// Closes idle backends of an era that is over: before one of them is lent. One comparison if there is no new era.
 #[inline]
 pub(crate) fn look(worker: &Worker) {
-    let era = worker.shared.rights.eras.now();
-    if worker.era.get() != era {
-        worker.era.set(era);
+    let era = worker.shared.proofs.rights.eras.now();
+    if worker.upkeep.era.get() != era {
+        worker.upkeep.era.set(era);
         close_stale(worker);
     }
 }

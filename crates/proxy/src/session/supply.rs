@@ -22,7 +22,8 @@ use crate::state::backend::{Backend, Taint};
 use crate::state::client::Client;
 use crate::state::client_state::ClientState;
 use crate::state::local::Local;
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 
 /// Sees to it that waiting clients of this key get a backend, as far as the places allow.
 pub(crate) fn provide(worker: &Rc<Worker>, local: &Local, key: KeyId) {
@@ -249,7 +250,7 @@ pub(crate) fn return_to_pool(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backe
     if backend.taint.get() != Taint::Clean {
         return backend_reset::begin(worker, backend);
     }
-    backend.written.give_back(|| worker.shared.alterations.now());
+    backend.written.give_back(|| worker.shared.changes.alterations.now());
     let (now, local) = (crate::worker::clock::now(), worker.at(backend.server));
     let age = || now - backend.origin.opened;
     let is_aged = || {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::state::worker::{Mail, Shared};
+use crate::state::shared::{Mail, Shared};
 use crate::worker::counters::Totals;
 
 /// How the names of its clients begin, and those of its connections.
@@ -123,7 +123,7 @@ impl Former {
 
 /// The Flifo before has told what it has.
 pub(crate) fn hear(shared: &Shared, totals: &Totals) {
-    if let Some(before) = &mut *shared.predecessor.lock() {
+    if let Some(before) = &mut *shared.succession.predecessor.lock() {
         let left = totals.of(LEFT).collect::<BTreeMap<_, _>>();
         before.left = Left(Stays::ALL.map(|why| left.get(why.name()).copied().unwrap_or(0)));
         before.held = totals.of(HELD).map(|(name, count)| (name.to_owned(), count)).collect();
@@ -134,7 +134,7 @@ pub(crate) fn hear(shared: &Shared, totals: &Totals) {
 
 /// It has nothing left.
 pub(crate) fn end(shared: &Shared) {
-    *shared.predecessor.lock() = None;
+    *shared.succession.predecessor.lock() = None;
     share(shared, |_| 0);
 }
 

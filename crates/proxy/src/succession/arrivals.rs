@@ -26,7 +26,8 @@ use crate::frontend::arrival::{self, NoArrival};
 use crate::road::kill_orders;
 use crate::state::description::{Departure, FORM, KillMessage, Reception};
 use crate::state::predecessor;
-use crate::state::worker::{Shared, Worker};
+use crate::state::shared::Shared;
+use crate::state::worker::Worker;
 use crate::users::bequeathed::Bequest;
 use crate::worker::counters::Totals;
 use crate::worker::listening::ListeningSocket;
@@ -223,7 +224,10 @@ impl Conversation {
             named.push(Named { purpose: purpose.to_owned(), is_own_path });
             files.push(socket);
         }
-        self.greet(&own_greeting(shared.generation, shared.worker_count(), named), &files)?;
+        self.greet(
+            &own_greeting(shared.succession.generation, shared.worker_count(), named),
+            &files,
+        )?;
         let (greeting, _) = self.await_greeting()?;
         self.await_kind(Kind::Ready)?;
         self.0.wait_at_most(None)?;
@@ -399,8 +403,8 @@ impl Predecessor {
         let talk = Arc::clone(&conversation);
         // If it is gone, this thread is told so.
         let tell = move |message| drop(talk.tell_of_kill(&message));
-        shared.neighbours.join(Neighbour::Before, Arc::new(tell));
-        shared.predecessor.begin(greeting.pid, &greeting.version);
+        shared.succession.neighbours.join(Neighbour::Before, Arc::new(tell));
+        shared.succession.predecessor.begin(greeting.pid, &greeting.version);
         let mut taken = 0_u64;
         let end = loop {
             // What is under way is whose?
@@ -433,7 +437,7 @@ impl Predecessor {
                     // Nothing of it stays in memory that is not kept for secrets.
                     drop(Secret::from(bytes));
                     match bequest {
-                        Some(bequest) => shared.bequeathed.add(bequest),
+                        Some(bequest) => shared.proofs.bequeathed.add(bequest),
                         None => break false,
                     }
                 }
@@ -442,7 +446,7 @@ impl Predecessor {
                         predecessor::hear(shared, &totals);
                         shared.have_done(0, move |worker| {
                             worker.counters.add(&totals);
-                            worker.tally.add_errors(&totals);
+                            worker.learnt.tally.add_errors(&totals);
                         });
                     }
                     Err(_) => break false,
@@ -450,7 +454,7 @@ impl Predecessor {
                 Kind::Digests => match self::body::<Vec<Told>>(&bytes) {
                     Ok(told) => shared.have_done(0, move |worker| {
                         let servers = &worker.shared.cluster.servers;
-                        worker.tally.take_in(told, |name| {
+                        worker.learnt.tally.take_in(told, |name| {
                             let found = servers.iter().find(|server| server.name == name)?;
                             u32::try_from(found.id.0).ok()
                         });
@@ -467,7 +471,7 @@ impl Predecessor {
         kill_orders::part(shared, Neighbour::Before);
         predecessor::end(shared);
         shared.arrive(false);
-        shared.bequeathed.forget();
+        shared.proofs.bequeathed.forget();
         let (pid, clients) = (greeting.pid, taken);
         tracing::info!(pid, clients, "the Flifo before has handed over what it had");
     }

@@ -59,7 +59,7 @@ pub(crate) fn begin(worker: &Rc<Worker>, tell: mpsc::Sender<Departure>) {
         has_sent_idle: Cell::new(false),
         is_over: Cell::new(false),
     });
-    *worker.departures.borrow_mut() = Some(Rc::clone(&departures));
+    *worker.moves.departures.borrow_mut() = Some(Rc::clone(&departures));
     let worker = Rc::clone(worker);
     crate::worker::tasks::vital(async move {
         while !departures.is_over.get() {
@@ -73,7 +73,7 @@ pub(crate) fn begin(worker: &Rc<Worker>, tell: mpsc::Sender<Departure>) {
 
 /// The other process has ended, or never was: what is here stays here.
 pub(crate) fn cancel(worker: &Rc<Worker>) {
-    let Some(departures) = worker.departures.take() else { return };
+    let Some(departures) = worker.moves.departures.take() else { return };
     departures.is_over.set(true);
     let held: Vec<_> = departures.under_way.take().into_values().collect();
     held.iter().for_each(stay);
@@ -86,7 +86,7 @@ pub(crate) fn cancel(worker: &Rc<Worker>) {
 
 /// The other process has taken a client, or has not.
 pub(crate) fn hear(worker: &Rc<Worker>, id: u32, verdict: Reception) {
-    let Some(departures) = worker.departures.borrow().clone() else { return };
+    let Some(departures) = worker.moves.departures.borrow().clone() else { return };
     let Some(client) = departures.under_way.borrow_mut().remove(&id) else { return };
     match verdict {
         Reception::Taken => {
@@ -169,7 +169,7 @@ fn may_go(departures: &Departures, client: &Client) -> bool {
 /// Why clients are still here.
 pub(crate) fn left(worker: &Rc<Worker>) -> Left {
     let mut left = Left::default();
-    let departures = worker.departures.borrow();
+    let departures = worker.moves.departures.borrow();
     for client in worker.clients.borrow().values() {
         left.add(why_it_stays(departures.as_deref(), client));
     }
@@ -189,7 +189,7 @@ fn why_it_stays(departures: Option<&Departures>, client: &Client) -> Stays {
 /// Ends at most so many of the clients that stay, each between two transactions, so that they connect to the other
 /// process. First those that lose nothing by it. The answer is how many that were.
 pub(crate) fn send_away(worker: &Rc<Worker>, count: usize) -> usize {
-    let departures = worker.departures.borrow().clone();
+    let departures = worker.moves.departures.borrow().clone();
     let stays = |client: &Client| why_it_stays(departures.as_deref(), client) != Stays::AtWork;
     let clients = worker.clients.borrow();
     let mut next: Vec<_> =
@@ -268,7 +268,7 @@ fn depart(worker: &Rc<Worker>, departures: &Departures, client: &Rc<Client>) {
     let mut more = Vec::new();
     if let Some(command) = client.take_command() {
         put_packet(&mut more, 0, &command.packet[HEADER..]);
-        worker.buffers.forget(command.end());
+        worker.spare.buffers.forget(command.end());
     }
     more.extend(client.input.take_more());
     client.become_state(Doing::Departing);
@@ -299,7 +299,7 @@ fn tell_of_password(worker: &Worker, departures: &Departures, client: &Client) {
     if !client.is_pooled() || departures.told_of.borrow().contains(&*name) {
         return;
     }
-    let user = worker.shared.users.named(&name);
+    let user = worker.shared.proofs.users.named(&name);
     if let Some(bequest) = user.and_then(|user| Bequest::of(&name, &user)) {
         let _ = departures.tell.send(Departure::Secret(bequest));
     }

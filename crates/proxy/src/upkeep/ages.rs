@@ -24,12 +24,12 @@ use crate::worker::wreckage;
 /// was seen can be too old, or one that has come, or turned, since then.
 pub(crate) fn expire_clients(worker: &Rc<Worker>) {
     let now = crate::worker::clock::now();
-    if now < worker.due.clients.get() && !worker.is_stopping() {
+    if now < worker.upkeep.due.clients.get() && !worker.is_stopping() {
         return;
     }
     let limits = &worker.plan().limits;
     let times = worker.time_limits();
-    let shortest = times.shortest().into_iter().chain(worker.ruled.shortest_time()).min();
+    let shortest = times.shortest().into_iter().chain(worker.features.ruled.shortest_time()).min();
     let all = [limits.write_stall, limits.upload, limits.idle_client, shortest];
     let mut next = all.into_iter().flatten().min().unwrap_or(LOOK_MAX);
     let (mut old, mut passed) = (Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ pub(crate) fn expire_clients(worker: &Rc<Worker>) {
             Some((left, _)) => next = next.min(left),
         }
     }
-    worker.due.clients.set(now + next.min(LOOK_MAX));
+    worker.upkeep.due.clients.set(now + next.min(LOOK_MAX));
     for (client, limit) in passed {
         let backend = client.backend().map(|backend| backend.id);
         wreckage::contain(client.id, backend, || {

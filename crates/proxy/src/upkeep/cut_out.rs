@@ -23,7 +23,7 @@ use crate::state::worker::Worker;
 /// Sends strays back to the queue.
 pub(crate) async fn run(worker: Rc<Worker>) {
     loop {
-        let strays = worker.sharing.await_strays().await;
+        let strays = worker.features.sharing.await_strays().await;
         let mut anew = Vec::new();
         // Each goes to the head.
         for stray in strays.iter().rev() {
@@ -48,7 +48,7 @@ fn go_back(worker: &Rc<Worker>, client: &Rc<Client>, stray: &Stray) -> Option<Bo
     if let WaitsAgain::CutOut(why) = stray.why {
         worker.counters.cut_out[why as usize].add(1);
         if let Some(digest) = command.facts.read.filter(|_| why != CutOut::Again) {
-            worker.sharing.kinds.borrow_mut().rest(digest, now);
+            worker.features.sharing.kinds.borrow_mut().rest(digest, now);
         }
     }
     let members = worker.shared.cluster.routes(clusters::of(client, &command));

@@ -15,7 +15,7 @@ use crate::state::worker::Worker;
 pub(crate) fn dismiss(worker: &Rc<Worker>, users: &[UserName]) {
     let until = crate::worker::clock::now() + worker.plan().limits.stop;
     let clients = worker.clients.borrow();
-    let mut dismissed = worker.dismissed.borrow_mut();
+    let mut dismissed = worker.upkeep.dismissed.borrow_mut();
     for client in clients.values() {
         let is_known = |it: &Dismissed| Rc::ptr_eq(&it.client, client);
         let why = match users.contains(&client.user.borrow()) {
@@ -40,20 +40,20 @@ fn is_left_behind(worker: &Worker, client: &Client) -> bool {
 
 /// Ends those that can be ended now.
 pub(crate) fn look(worker: &Rc<Worker>) {
-    if worker.dismissed.borrow().is_empty() {
+    if worker.upkeep.dismissed.borrow().is_empty() {
         return;
     }
     let now = crate::worker::clock::now();
-    let mut left = worker.dismissed.take();
+    let mut left = worker.upkeep.dismissed.take();
     // The user may be named again. What a client of a pooled user was bound by may be over: then it goes to another
     // server.
     left.retain(|it| match it.why {
-        WithoutIt::User => worker.shared.users.get(&it.client.user.borrow()).is_none(),
+        WithoutIt::User => worker.shared.proofs.users.get(&it.client.user.borrow()).is_none(),
         WithoutIt::Server => is_left_behind(worker, &it.client),
     });
     left.iter().for_each(|it| end(worker, it, now >= it.until));
     left.retain(|it| !it.client.is_closing());
-    worker.dismissed.borrow_mut().append(&mut left);
+    worker.upkeep.dismissed.borrow_mut().append(&mut left);
 }
 
 /// `late`: whatever it does.

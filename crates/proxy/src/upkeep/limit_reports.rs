@@ -11,7 +11,8 @@ use engine::limit::LimitTotals;
 use crate::cluster::auto_limit::{self, Steer};
 use crate::cluster::servers::Server;
 use crate::state::local::Local;
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 
 /// How often the workers tell, and the limit is looked at; and how often while nothing moves.
 pub(crate) const BEAT: Duration = Duration::from_millis(20);

@@ -192,11 +192,11 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         cut_out: worker.counters.cut_out.iter().map(|counter| counter.get()).collect(),
         cache_not: worker.counters.cache_not.iter().map(|counter| counter.get()).collect(),
         cache: if want.digests { kept(worker, now) } else { Vec::new() },
-        cache_entries: worker.caches.store.borrow().len() as u64,
-        cache_bytes: worker.caches.store.borrow().weight(),
+        cache_entries: worker.features.caches.store.borrow().len() as u64,
+        cache_bytes: worker.features.caches.store.borrow().weight(),
         pins: worker.counters.pins.iter().map(|counter| counter.get()).collect(),
-        errors: worker.tally.errors(),
-        rows: worker.tally.rows.get(),
+        errors: worker.learnt.tally.errors(),
+        rows: worker.learnt.tally.rows.get(),
         run: worker.times(|traffic| &traffic.run),
         waited: worker.times(|traffic| &traffic.waited),
         run_at: worker.locals().map(|local| local.traffic.run.borrow().clone()).collect(),
@@ -219,15 +219,16 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
 /// The cost of statements, with the names of the servers that they went to.
 pub(crate) fn digests(worker: &Worker) -> Vec<Told> {
     let servers = &worker.shared.cluster;
-    worker.tally.digests(|server| servers.server(ServerId(server as usize)).name.clone())
+    worker.learnt.tally.digests(|server| servers.server(ServerId(server as usize)).name.clone())
 }
 
 /// More are not told of one by one.
 const KEPT_MAX: usize = 1000;
 
 fn kept(worker: &Worker, now: Instant) -> Vec<KeptReport> {
-    let store = worker.caches.store.borrow();
-    let (since, era) = (worker.shared.alterations.now(), worker.shared.rights.eras.now());
+    let store = worker.features.caches.store.borrow();
+    let (since, era) =
+        (worker.shared.changes.alterations.now(), worker.shared.proofs.rights.eras.now());
     let told = store.iter().take(KEPT_MAX).map(|(_, entry)| KeptReport {
         user: text(worker.pool.keys.borrow().get(entry.asked.key).user.as_bytes()),
         schema: entry.asked.schema.as_ref().map(|schema| text(schema)),
@@ -359,7 +360,7 @@ fn person(worker: &Worker, client: &Client, now: Instant) -> Person {
     let state = client.state();
     let pinned = client.pinned.with(|pinned| {
         let since = now.saturating_duration_since(pinned.since);
-        (since, pinned.digest.and_then(|digest| worker.tally.text(digest.hash())))
+        (since, pinned.digest.and_then(|digest| worker.learnt.tally.text(digest.hash())))
     });
     Person {
         id: client.id,
@@ -381,7 +382,7 @@ fn person(worker: &Worker, client: &Client, now: Instant) -> Person {
         program: Some(text(&client.routing.came_by.program)).filter(|it| !it.is_empty()),
         last_statement: Some(client.logged.last_digest.get())
             .filter(|digest| *digest != 0)
-            .and_then(|digest| worker.tally.text(digest)),
+            .and_then(|digest| worker.learnt.tally.text(digest)),
         transaction: transaction(client, &session)
             .map(|since| now.saturating_duration_since(since)),
     }
@@ -397,7 +398,7 @@ fn transaction(client: &Client, session: &Session) -> Option<Instant> {
 fn work(worker: &Worker, client: &Client) -> Option<Work> {
     let tell = |command: &Command| {
         let digest = command.begun.map(|begun| begun.place.digest());
-        let text = digest.and_then(|digest| worker.tally.text(digest));
+        let text = digest.and_then(|digest| worker.learnt.tally.text(digest));
         Work { is_execute: command.facts.in_hand.is_some(), digest, text }
     };
     if let Some(command) = client.command() {

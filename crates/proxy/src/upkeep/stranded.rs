@@ -18,11 +18,11 @@ use crate::state::worker::Worker;
 
 /// Sends statements on that can go to a server now, and refuses those that have waited too long.
 pub(crate) fn release(worker: &Rc<Worker>) {
-    if worker.stranded.borrow().is_empty() {
+    if worker.upkeep.stranded.borrow().is_empty() {
         return;
     }
     let now = crate::worker::clock::now();
-    for stranded in worker.stranded.take() {
+    for stranded in worker.upkeep.stranded.take() {
         if !stranded.is_good() {
             continue;
         }
@@ -41,7 +41,7 @@ pub(crate) fn release(worker: &Rc<Worker>) {
             command.rare().avoids = None;
             client.go_on_as(Doing::Stranded { command });
             freshness::look_for_past(members, client);
-            worker.stranded.borrow_mut().push(stranded);
+            worker.upkeep.stranded.borrow_mut().push(stranded);
         }
     }
 }

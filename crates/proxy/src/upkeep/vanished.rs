@@ -21,7 +21,7 @@ use crate::worker::steps::step;
 /// for long, and about clients that hold nothing only for a while.
 pub(crate) fn look(worker: &Rc<Worker>) {
     let now = crate::worker::clock::now();
-    if now < worker.due.vanished.get() {
+    if now < worker.upkeep.due.vanished.get() {
         return;
     }
     step!("vanished");
@@ -29,7 +29,7 @@ pub(crate) fn look(worker: &Rc<Worker>) {
     let [of_clients, of_servers] = [plan.limits.client_silence, plan.limits.server_silence];
     let shortest = of_clients.into_iter().chain(of_servers).min();
     let period = shortest.map_or(PERIOD_MAX, |it| (it / LOOKS).clamp(PERIOD_MIN, PERIOD_MAX));
-    worker.due.vanished.set(now + period);
+    worker.upkeep.due.vanished.set(now + period);
     if let Some(max) = of_clients {
         end_clients(worker, max, period, now);
     }

@@ -41,14 +41,15 @@ fn try_keep(
     let members = shared.cluster.of(backend.server);
     if shared.is_departing()
         || shared.is_arriving()
-        || !worker.caches.are_all_on(&shared.caches_on, shared.worker_count())
+        || !worker.features.caches.are_all_on(&shared.changes.caches_on, shared.worker_count())
     {
         return Err(WhyNot::HandOver);
     }
     if shared.cluster.is_routed() && !members.has_all_writes(backend.server) {
         return Err(WhyNot::Reader);
     }
-    if fill.since != shared.alterations.now() || fill.era != shared.rights.eras.now() {
+    if fill.since != shared.changes.alterations.now() || fill.era != shared.proofs.rights.eras.now()
+    {
         return Err(WhyNot::Definitions);
     }
     let begun = fill.begun.take().flatten().filter(|seen| {
@@ -72,7 +73,7 @@ fn try_keep(
         at: crate::worker::clock::now(),
         hits: Cell::new(0),
     };
-    let mut store = worker.caches.store.borrow_mut();
+    let mut store = worker.features.caches.store.borrow_mut();
     store.insert(fill.hash, Rc::new(entry));
     if store.peek(&fill.hash).is_none() {
         // It is longer than all that this worker may keep.

@@ -53,9 +53,9 @@ pub(super) fn await_end(
                 seen => was_asleep = seen == Seen::Asleep,
             }
         }
-        let now = worker.shared.alterations.now();
+        let now = worker.shared.changes.alterations.now();
         if writes.defines {
-            worker.shared.alterations.add();
+            worker.shared.changes.alterations.add();
         }
         writes.end(now);
     });
@@ -79,7 +79,7 @@ impl Lost {
     /// Asks the server for the session. If it has been started since, the number may be another session's.
     async fn look(&self, worker: &Worker) -> Seen {
         let Some(name) = &self.name else { return Seen::Unknown };
-        let user = worker.shared.users.get(name);
+        let user = worker.shared.proofs.users.get(name);
         let Some(credential) = user.and_then(|user| user.credential()) else {
             return Seen::Unknown;
         };

@@ -37,8 +37,8 @@ pub(crate) fn definitions(
     client: &Client,
     members: &Members,
 ) -> Option<Arc<FoundDefinitions>> {
-    let (shared, now) = (&worker.shared, worker.shared.alterations.now());
-    let hidden = &shared.hidden;
+    let (shared, now) = (&worker.shared, worker.shared.changes.alterations.now());
+    let hidden = &shared.changes.hidden;
     let is_common =
         hidden.is_common_whole.load(SeqCst) && shared.cluster.is_common(&worker.plan(), members.id);
     let found = match is_common {
@@ -66,7 +66,7 @@ pub(crate) fn begin(
         return rare.written.set(Some(writes));
     }
     let members = worker.shared.cluster.of(backend.server);
-    let since = worker.shared.alterations.now();
+    let since = worker.shared.changes.alterations.now();
     let mut effects = effects(worker, client, members, command, packet);
     if backend.written.may_write_more.get() && matches!(effects, Effects::Tables(_)) {
         effects = Effects::Everything { defines: false };
@@ -159,7 +159,7 @@ impl EffectsOf<'_> {
         if !self.client.is_pooled() && text.bytes.contains(&b'\\') {
             return Effects::UNKNOWN;
         }
-        let (intent, notes) = self.worker.readings.borrow_mut().read_noted(text);
+        let (intent, notes) = self.worker.learnt.readings.borrow_mut().read_noted(text);
         self.noted(text, &intent, schema, notes.as_ref().map(|notes| &notes.effects))
     }
 
@@ -227,9 +227,9 @@ pub(crate) fn end(worker: &Worker, client: &Client, backend: &Backend, command: 
     if own.is_none() && backend.written.open.borrow().is_none() {
         return;
     }
-    let now = worker.shared.alterations.now();
+    let now = worker.shared.changes.alterations.now();
     if own.as_ref().is_some_and(|own| own.defines) {
-        worker.shared.alterations.add();
+        worker.shared.changes.alterations.add();
     }
     if own.as_ref().is_some_and(|own| own.written.is_of_everything()) {
         backend.written.may_write_more.set(true);
@@ -238,7 +238,7 @@ pub(crate) fn end(worker: &Worker, client: &Client, backend: &Backend, command: 
         return own.into_iter().for_each(|own| hold_on(backend, *own));
     }
     own.into_iter().for_each(|own| own.end(now));
-    backend.written.release(worker.shared.alterations.now());
+    backend.written.release(worker.shared.changes.alterations.now());
 }
 
 /// A command has failed. If the server could not even parse it, it has done nothing.
@@ -257,7 +257,7 @@ pub(crate) fn see_failure(command: &Command, error: u16) {
 pub(crate) fn defined_nothing(worker: &Worker, command: &Command) -> bool {
     let Some(rare) = &command.rare else { return false };
     let own = rare.written.take();
-    let now = worker.shared.alterations.now();
+    let now = worker.shared.changes.alterations.now();
     let is_known = own.as_ref().is_some_and(|own| !own.defines && own.since == now);
     rare.written.set(own);
     is_known
@@ -273,7 +273,7 @@ fn hold_on(backend: &Backend, writes: Writes) {
 
 /// A client has come from the Flifo before, with its backend: what it has written there, that Flifo knew.
 pub(crate) fn arrive(worker: &Worker, client: &Client, backend: &Backend) {
-    if worker.caches.is_on() && client.session.borrow().in_transaction() {
+    if worker.features.caches.is_on() && client.session.borrow().in_transaction() {
         hold_all(worker, backend);
     }
 }
@@ -282,17 +282,17 @@ pub(crate) fn arrive(worker: &Worker, client: &Client, backend: &Backend) {
 pub(crate) fn adopt_plan(worker: &Worker, plan: &Plan) {
     let (shared, is_on) = (&worker.shared, worker.shared.rules().cache());
     let memory = plan.server.cache_memory / shared.worker_count().max(1) as u64;
-    if !worker.caches.adopt(is_on, memory) {
+    if !worker.features.caches.adopt(is_on, memory) {
         return;
     }
     adopt(worker, is_on);
     match is_on {
         true => {
             // Definitions are read anew, with foreign keys.
-            shared.alterations.add();
-            shared.caches_on.0.fetch_add(1, SeqCst);
+            shared.changes.alterations.add();
+            shared.changes.caches_on.0.fetch_add(1, SeqCst);
         }
-        false => _ = shared.caches_on.0.fetch_sub(1, SeqCst),
+        false => _ = shared.changes.caches_on.0.fetch_sub(1, SeqCst),
     }
 }
 
@@ -303,7 +303,7 @@ fn adopt(worker: &Worker, is_on: bool) {
         match is_on {
             true if !is_idle(backend) => hold_all(worker, backend),
             true => {}
-            false => backend.written.release(worker.shared.alterations.now()),
+            false => backend.written.release(worker.shared.changes.alterations.now()),
         }
     }
 }
@@ -318,7 +318,7 @@ fn is_idle(backend: &Backend) -> bool {
 fn hold_all(worker: &Worker, backend: &Backend) {
     let generations = &worker.shared.cluster.of(backend.server).generations;
     let written = Written::begin(generations, Effects::UNKNOWN.places());
-    let since = worker.shared.alterations.now();
+    let since = worker.shared.changes.alterations.now();
     hold_on(backend, Writes { written, defines: true, since, is_parsed_first: false });
 }
 

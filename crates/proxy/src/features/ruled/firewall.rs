@@ -34,7 +34,7 @@ pub(super) fn pass(
         Passage::Strange { why, is_first } => (why, is_first),
     };
     let name = &ready.rule.name;
-    if is_first && let Some(left_out) = worker.limit_lines.borrow_mut().write(now) {
+    if is_first && let Some(left_out) = worker.upkeep.limit_lines.borrow_mut().write(now) {
         tracing::warn!(
             rule = name,
             mode = ruled.mode.name(),

@@ -14,7 +14,8 @@ use crate::answers::answer;
 use crate::state::client::Client;
 use crate::state::command::{Awaits, Command};
 use crate::state::rule_hits::{LongText, Look, LookedThrough};
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 use crate::worker::tasks;
 
 /// Holds the command until these rules have looked through its text.
@@ -26,21 +27,21 @@ pub(super) fn look_through(
     text: Text<'_>,
     rules: Arc<Rules>,
 ) {
-    let wait = worker.ruled.next_wait();
+    let wait = worker.features.ruled.next_wait();
     let due =
         LongText { client: client.id, wait, rules, text: text.bytes.into(), dialect: text.dialect };
     command.rare().look = Some(Look::Waits(wait));
     answer::hold(worker, client, command, packet, Awaits::Text);
-    let texts = &worker.ruled.long_texts;
+    let texts = &worker.features.ruled.long_texts;
     texts.due.borrow_mut().push_back(due);
     if !texts.is_looking.replace(true) {
         let worker = Rc::clone(worker);
         tasks::vital(async move {
-            let next = || worker.ruled.long_texts.due.borrow_mut().pop_front();
+            let next = || worker.features.ruled.long_texts.due.borrow_mut().pop_front();
             while let Some(due) = next() {
                 look(&worker, due).await;
             }
-            worker.ruled.long_texts.is_looking.set(false);
+            worker.features.ruled.long_texts.is_looking.set(false);
         });
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn of(worker: &Worker, client: &Client, text: Option<Text<'_>>) -> Op
     if !is_open {
         return Open::No;
     }
-    let ends = text.map(|text| worker.readings.borrow_mut().read(text).ends);
+    let ends = text.map(|text| worker.learnt.readings.borrow_mut().read(text).ends);
     match ends {
         Some(Ends::Undone | Ends::Committed) => Open::Ends,
         _ => Open::Within,

@@ -92,7 +92,7 @@ pub(crate) fn see_execute(
     let Some(noted) = noted else { return AfterRules::GoesOn(command) };
     let lexed = Lexed::default();
     let text = lexed.text(&noted.text, noted.dialect());
-    let (intent, notes) = worker.readings.borrow_mut().read_noted(text);
+    let (intent, notes) = worker.learnt.readings.borrow_mut().read_noted(text);
     let (digest, decisions) = (intent.digest, notes.as_ref().map(|notes| &notes.decisions));
     let seen = SeenText { digest, decisions, ..SeenText::default() };
     ruled::see_execute(worker, client, command, packet, seen, text)

@@ -16,7 +16,8 @@ use crate::state::client::Client;
 use crate::state::client_state::ClientState;
 use crate::state::command::{Awaits, Command, SentBy};
 use crate::state::rule_hits::{PassOn, Permit, Ruled, Timer};
-use crate::state::worker::{Mail, Worker};
+use crate::state::shared::Mail;
+use crate::state::worker::Worker;
 
 /// What becomes of a command.
 pub(crate) enum AfterRules {
@@ -52,7 +53,7 @@ pub(crate) fn delay(
     let Some(delay) = delay.filter(|_| may_wait(client)) else {
         return enter_rooms(worker, client, carry(command, ruled), packet);
     };
-    let number = worker.ruled.next_wait();
+    let number = worker.features.ruled.next_wait();
     let (shared, index, waiting) =
         (Arc::clone(&worker.shared), worker.index, Rc::downgrade(client));
     ruled.wait = number;
@@ -86,7 +87,7 @@ pub(crate) fn enter_rooms(
     if ruled.patience.is_none()
         && let Some((most, _)) = ruled.hits().queue_timeout()
     {
-        let number = worker.ruled.next_wait();
+        let number = worker.features.ruled.next_wait();
         ruled.patience = Some(lose_patience(worker, client, number, most));
         ruled.waited = number;
     }
@@ -95,7 +96,7 @@ pub(crate) fn enter_rooms(
     let limited = limited.filter_map(|ready| Some((ready, ready.rule.acts.at_once?)));
     let missing: Vec<_> = limited.skip(ruled.permits.len()).collect();
     for (ready, places) in missing {
-        let (room, number) = (Arc::clone(&ready.room), worker.ruled.next_wait());
+        let (room, number) = (Arc::clone(&ready.room), worker.features.ruled.next_wait());
         let waiter = RuleWaiter { worker: worker.index, client: client.id, number };
         if room.enter(places, waiter) {
             ruled.permits.push(Permit { room, pass_on: pass_on(worker) });

@@ -24,7 +24,7 @@ pub(crate) fn enter(
     packet: &[u8],
 ) -> Option<Box<Command>> {
     match command.facts.read {
-        Some(kind) if !worker.sharing.crowds.borrow().is_short(kind) => {
+        Some(kind) if !worker.features.sharing.crowds.borrow().is_short(kind) => {
             enter_long(worker, client, command, packet)
         }
         _ => Some(command),
@@ -42,15 +42,15 @@ fn enter_long(
     if !is_alone || !sharing::is_on(worker, client, &command) {
         return Some(command);
     }
-    command.packet = worker.buffers.keep(packet);
+    command.packet = worker.spare.buffers.keep(packet);
     let Some(hash) = sharing::hash(worker, client, &command) else {
-        worker.buffers.forget(std::mem::take(&mut command.packet));
+        worker.spare.buffers.forget(std::mem::take(&mut command.packet));
         return Some(command);
     };
-    let is_full = worker.sharing.crowds.borrow().is_full(hash);
+    let is_full = worker.features.sharing.crowds.borrow().is_full(hash);
     if is_full && sharing::may_share(worker, client, &command) {
-        let (now, number) = (crate::worker::clock::now(), || worker.sharing.next_number());
-        let joined = worker.sharing.crowds.borrow_mut().join(hash, client.id, now, number);
+        let (now, number) = (crate::worker::clock::now(), || worker.features.sharing.next_number());
+        let joined = worker.features.sharing.crowds.borrow_mut().join(hash, client.id, now, number);
         if let Some(number) = joined {
             command.sharing = Sharing::Follows(number);
             client.become_state(Doing::Sharing { command });
@@ -58,7 +58,7 @@ fn enter_long(
             return None;
         }
     }
-    worker.buffers.forget(std::mem::take(&mut command.packet));
+    worker.spare.buffers.forget(std::mem::take(&mut command.packet));
     count(worker, &mut command, hash);
     Some(command)
 }
@@ -66,19 +66,19 @@ fn enter_long(
 /// Counts the run of a statement that is about to begin, if it may take long.
 pub(crate) fn count(worker: &Worker, command: &mut Command, hash: u64) {
     let Some(kind) = command.facts.read else { return };
-    if worker.sharing.crowds.borrow().is_short(kind) {
+    if worker.features.sharing.crowds.borrow().is_short(kind) {
         return;
     }
-    command.counted = Some(CountedRun::begin(&worker.sharing, hash, kind));
+    command.counted = Some(CountedRun::begin(&worker.features.sharing, hash, kind));
 }
 
 /// Crowds that have waited for long go back to the queue, while those that they wait for run on.
 pub(crate) fn look(worker: &Worker) {
     loop {
         let (now, most) = (crate::worker::clock::now(), worker.plan().limits.wait);
-        let crowd = worker.sharing.crowds.borrow_mut().overdue(now, most);
+        let crowd = worker.features.sharing.crowds.borrow_mut().overdue(now, most);
         match crowd {
-            Some(crowd) => worker.sharing.release(crowd),
+            Some(crowd) => worker.features.sharing.release(crowd),
             None => return,
         }
     }
