@@ -164,10 +164,7 @@ fn launch_alone(
             }
             let purpose = match opcode {
                 Opcode::InitDb if client.input.login_sequence.get().is_some() => {
-                    Purpose::LoginSchema(
-                        packet[HEADER + 1..].into(),
-                        worker.shared.changes.alterations.now(),
-                    )
+                    login_schema(worker, packet)
                 }
                 _ => Purpose::Statement,
             };
@@ -261,10 +258,9 @@ fn send_pooled(
             let source = Source::new(schema, text, settings, dialect).written_as(original);
             Purpose::Prepare(Rc::new(source))
         }
-        Opcode::InitDb if client.input.login_sequence.get().is_some() => Purpose::LoginSchema(
-            packet[HEADER + 1..].into(),
-            worker.shared.changes.alterations.now(),
-        ),
+        Opcode::InitDb if client.input.login_sequence.get().is_some() => {
+            login_schema(worker, packet)
+        }
         _ => Purpose::Statement,
     };
     // A long one is not kept.
@@ -309,6 +305,11 @@ fn send_pooled(
     if opcode.shape() == Shape::Stream {
         client.input.upload.set(Some(Passage::new(Until::Never)));
     }
+}
+
+/// A login ends with this packet, which names its schema.
+fn login_schema(worker: &Worker, packet: &[u8]) -> Purpose {
+    Purpose::LoginSchema(packet[HEADER + 1..].into(), worker.shared.changes.alterations.now())
 }
 
 /// Sends a command to which nothing will come back: it is over as soon as it is sent.

@@ -270,7 +270,7 @@ impl Client {
         if state != ClientState::Leaving {
             let next_state = next.state();
             debug_assert!(
-                state == next_state || state.may_become(next_state),
+                state == next_state || self.is_in_hand() || state.may_become(next_state),
                 "{state:?} becomes {next_state:?}"
             );
             *self.doing.borrow_mut() = next;

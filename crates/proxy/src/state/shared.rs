@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) placement: Arc<Board>,
     /// Sockets that are listened on.
     pub(crate) listening: Listening,
-    pub(crate) proofs: Proofs,
+    pub(crate) proofs: UserProofs,
     pub(crate) succession: Succession,
     /// The slow log and the audit log.
     pub(crate) records: Records,
@@ -73,8 +73,8 @@ pub(crate) struct Changes {
     pub(crate) hidden: Hidden,
 }
 
-/// Who may log in, and how that is proved.
-pub(crate) struct Proofs {
+/// Users, and how they prove that they are.
+pub(crate) struct UserProofs {
     pub(crate) users: Users,
     /// What the Flifo before this one knew of their passwords.
     pub(crate) bequeathed: Bequeathed,
@@ -181,7 +181,7 @@ impl Shared {
             clients: AtomicUsize::new(0),
             placement: Arc::default(),
             listening: Listening::default(),
-            proofs: Proofs {
+            proofs: UserProofs {
                 users,
                 bequeathed: Bequeathed::default(),
                 accounts: Accounts::default(),

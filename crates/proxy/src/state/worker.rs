@@ -64,7 +64,7 @@ pub(crate) struct Worker {
     pub(crate) memory: Rc<Memory>,
     pub(crate) spare: Spare,
     pub(crate) counters: Counters,
-    pub(crate) learnt: Learnt,
+    pub(crate) learnt: StatementNotes,
     pub(crate) features: Features,
     pub(crate) agenda: Agenda,
     /// A statement that may be pipelined has joined a queue.
@@ -107,7 +107,7 @@ pub(crate) struct Spare {
 }
 
 /// What was learnt of statements.
-pub(crate) struct Learnt {
+pub(crate) struct StatementNotes {
     pub(crate) tally: Tally,
     pub(crate) pace: RefCell<Pace>,
     pub(crate) readings: RefCell<Readings<Rc<FormNotes>>>,
@@ -225,7 +225,7 @@ impl Worker {
             memory: Rc::new(Memory::new(allowance().rooms(shared.worker_count()))),
             spare: Spare::default(),
             counters,
-            learnt: Learnt {
+            learnt: StatementNotes {
                 tally: Tally::new(shared.plan().console.digests),
                 pace: RefCell::default(),
                 readings: RefCell::default(),

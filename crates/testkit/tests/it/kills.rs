@@ -73,7 +73,7 @@ fn a_statement_that_waits_for_a_rule_is_killed() {
     let (user, password) = (PrivateServer::USER, server.password());
     let flifo = Flifo::start(&format!(
         "[server]\naddress = {:?}\n[[users]]\nname = \"{user}\"\npassword = \"{password}\"\n\
-         [[rules]]\nname = \"late\"\ndelay = \"10m\"\nmatch.digest_matches = \"late\"\n\
+         [[rules]]\nname = \"late\"\ndelay = \"1m\"\nmatch.digest_matches = \"late\"\n\
          [[rules]]\nname = \"one\"\nat_once = 1\nmatch.digest_matches = \"sleep\"\n",
         server.socket()
     ));

@@ -461,7 +461,7 @@ fn the_checks_can_fail() {
     assert!(circles.iter().any(|it| it.len() == 2 && it.contains("pool::open")), "{circles:?}");
 
     let long = format!("fn long() {{\n{}}}", "\n".repeat(LINES_MAX));
-    let client = (0..=CLIENT_MAX).map(|at| format!("f{at}: u8,")).collect::<String>();
+    let client = (0..=FIELDS_MAX).map(|at| format!("f{at}: u8,")).collect::<String>();
     let text = format!(
         "struct S {{ a: bool, b: Cell<bool>, c: bool, d: AtomicBool }} struct Client {{ {client} }} {long}
         #[cfg(test)] mod tests {{ struct T {{ a: bool, b: bool, c: bool, d: bool }} }}"
