@@ -274,6 +274,7 @@ mod tests {
     use tracing::subscriber::with_default;
 
     use super::*;
+    use crate::worker::clock;
 
     /// What is in the file after something was logged at each level.
     fn check(logs: &Logs) -> Vec<String> {
@@ -376,14 +377,15 @@ mod tests {
         let repeats = Repeats::default();
         let logs = logs(LogLevel::Debug, LogFormat::Text);
         let layer = layer(&logs, Sink::File(file), false, repeats.clone());
-        with_default(registry().with(layer), || {
+        let log = || {
             for number in 0..1000 {
                 tracing::warn!(user = "ann", error = %format!("refused {number}"), "no backend connection");
                 tracing::debug!("each is wanted");
             }
             tracing::warn!(user = "bob", error = "\u{e9}".repeat(300), "no backend connection");
             repeats.sum_up(Which::All);
-        });
+        };
+        clock::stopped(|| with_default(registry().with(layer), log));
         let text = fs::read_to_string(path).expect("reads");
         let count = |part: &str| text.lines().filter(|line| line.contains(part)).count();
         assert_eq!((count("DEBUG"), count("bob")), (1000, 1));
@@ -405,7 +407,7 @@ mod tests {
         let repeats = Repeats::default();
         let logs = logs(LogLevel::Info, LogFormat::Text);
         let layer = layer(&logs, Sink::File(file), false, repeats.clone());
-        with_default(registry().with(layer), || {
+        let log = || {
             for number in 0..1000_u32 {
                 // No two have a word in common but the kind.
                 let user: String =
@@ -414,7 +416,8 @@ mod tests {
             }
             tracing::info!(kind = "denied (1040)", user = "ann", "a login was refused");
             repeats.sum_up(Which::All);
-        });
+        };
+        clock::stopped(|| with_default(registry().with(layer), log));
         let text = fs::read_to_string(path).expect("reads");
         let count = |part: &str| text.lines().filter(|line| line.contains(part)).count();
         assert_eq!(count("INFO a login was refused kind=\"denied (1045)\""), 10, "{text}");

@@ -26,6 +26,14 @@ pub(crate) fn read() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
+/// Runs a test whose time does not go on.
+#[cfg(test)]
+pub(crate) fn stopped<T>(test: impl FnOnce() -> T) -> T {
+    let builder =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    builder.expect("a runtime").block_on(async { test() })
+}
+
 /// How long ago that was.
 pub(crate) fn since(moment: Instant) -> Duration {
     read().saturating_duration_since(moment)

@@ -5,6 +5,7 @@ use std::fs;
 use engine::placement::Verdict;
 
 use super::*;
+use crate::worker::clock;
 
 /// A machine of two CPUs on which this process is Flifo, 7 is its worker and 900 is the server.
 struct Scene {
@@ -103,7 +104,7 @@ impl Scene {
         self.write("/sys/fs/cgroup/db/cpu.stat", &stat);
         // The clock of a recorded machine is told.
         if let Some(last) = &mut self.observer.last {
-            last.at = Instant::now() - Duration::from_secs(1);
+            last.at = clock::read() - Duration::from_secs(1);
         }
         self.observer.look(std::slice::from_ref(&self.pulse), Some(900))
     }
@@ -137,7 +138,7 @@ fn each_situation_is_told_for_what_it_is_three_times_in_a_row() {
         (Verdict::Well, Second { ran: 0.3, waited: 0.3, ..base }),
     ];
     for (want, second) in situations {
-        assert_eq!(verdicts(&second), [want; 3], "{want}");
+        assert_eq!(clock::stopped(|| verdicts(&second)), [want; 3], "{want}");
     }
 }
 
