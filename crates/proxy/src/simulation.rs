@@ -16,9 +16,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::cluster::servers::Site;
-use crate::config::{self, Listen, Live};
+use crate::config::{self, InForce, Listen, Live, MayPlace, Plan};
 use crate::frontend::accepted::{Accepted, Socket};
 use crate::frontend::listener;
+use crate::frontend::reloaded;
 use crate::records::Records;
 use crate::road::invariants;
 use crate::run::{event_loop, recovery};
@@ -28,6 +29,11 @@ use crate::users::Users;
 use crate::users::configured::Configured;
 use crate::users::tls::Tls;
 use crate::worker::tasks;
+
+fn plan(configuration: &str) -> Result<Plan, String> {
+    let parsed = config::parse(configuration, "simulation.toml");
+    parsed.map(|(plan, _)| plan).map_err(|problems| format!("{problems:?}"))
+}
 
 /// The workers of one process.
 pub struct Process {
@@ -40,8 +46,7 @@ pub struct Process {
 impl Process {
     /// Starts by this configuration, in a local runtime of this thread. An error: why it cannot.
     pub fn start(configuration: &str) -> Result<Self, String> {
-        let parsed = config::parse(configuration, "simulation.toml");
-        let (plan, _) = parsed.map_err(|problems| format!("{problems:?}"))?;
+        let plan = plan(configuration)?;
         let listen = plan.listen.first().cloned().ok_or("no address is listened on")?;
         let sites = Site::all(&plan, None).map_err(|error| error.to_string())?;
         let users = Users::new(Configured::of(&plan));
@@ -71,6 +76,16 @@ impl Process {
         drop(tasks::contained(async move {
             listener::take(&worker, Ok::<_, io::Error>(accepted)).await;
         }));
+    }
+
+    /// The configuration is another one from now on. An error: why it is not.
+    pub fn reload(&self, configuration: &str) -> Result<(), String> {
+        let old = self.shared.plan();
+        let InForce { plan, .. } = config::in_force(&old, plan(configuration)?, MayPlace::GivenUp);
+        let sites = Site::all(&plan, None).map_err(|error| error.to_string())?;
+        // Each worker adopts it when it comes to that.
+        drop(reloaded::put_in_force(&self.shared, &old, &Arc::new(plan), sites));
+        Ok(())
     }
 
     /// Clients are ended as soon as they may send.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use backend::stream::memory::Memory;
 use proxy::simulation::Process;
 use testkit::differ::compare::{self, Difference};
+use testkit::differ::generate::fill;
 use testkit::differ::peer::{self, Dial, Door, Outcome, Peer};
 use testkit::differ::program::{Action, Program, Step, USERS};
 use testkit::differ::run::Trace;
@@ -35,6 +36,8 @@ pub struct Shape {
     pub steps: usize,
     /// Things go wrong: connections break, the server dies or stands still, statements are killed.
     pub faults: bool,
+    /// Its configuration is read again now and then, and is another one each time.
+    pub reloads: bool,
     /// What the server does wrong to the process, and to no client that asks it directly.
     pub flaw: Option<Flaw>,
     /// What the server hears is printed.
@@ -50,7 +53,8 @@ impl Shape {
             (*dice.pick(&[3, 6, 6, 14]), *dice.pick(&[30, 30, 30, 80]));
         let (clients, steps) =
             (1 + dice.below(most_clients) as usize, 5 + dice.below(most_steps) as usize);
-        Self { seed, clients, steps, faults: dice.once_in(2), flaw: None, tells: false }
+        let (faults, reloads) = (dice.once_in(2), dice.once_in(2));
+        Self { seed, clients, steps, faults, reloads, flaw: None, tells: false }
     }
 }
 
@@ -168,6 +172,7 @@ struct World<'a> {
     net: Shared,
     began: Instant,
     faults: RefCell<Dice>,
+    reloads: RefCell<Dice>,
     /// When the server comes up again.
     comes_up: Cell<Option<u64>>,
 }
@@ -195,8 +200,9 @@ impl<'a> World<'a> {
         net.room = *Dice::of(shape.seed, "room").pick(&[300, 5000, 1 << 16, 1 << 20]);
         let net = Arc::new(Mutex::new(net));
         let faults = RefCell::new(Dice::of(shape.seed, "faults"));
+        let reloads = RefCell::new(Dice::of(shape.seed, "reloads"));
         let (began, comes_up) = (Instant::now(), Cell::new(None));
-        Self { shape, program, passage, net, began, faults, comes_up }
+        Self { shape, program, passage, net, began, faults, reloads, comes_up }
     }
 
     /// Starts the process, if there is to be one.
@@ -209,7 +215,7 @@ impl<'a> World<'a> {
             let dialled = lock(&net).dial().map(Into::into);
             Box::pin(std::future::ready(dialled))
         });
-        Process::start(&configuration(self.shape)).map(Some)
+        Process::start(&draw_configuration(self.shape, &mut self.reloads.borrow_mut())).map(Some)
     }
 
     async fn run(self) -> Run {
@@ -245,6 +251,10 @@ impl<'a> World<'a> {
                 process.accept(end);
             }
             self.turn().await;
+            if let Some(Err(why)) = process.as_ref().map(|process| self.reload(process)) {
+                fault = Some(Fault::Start(why));
+                break;
+            }
             if let Some(broken) = process.as_ref().map(|it| it.broken()).filter(|it| !it.is_empty())
             {
                 fault = Some(Fault::Broken(self.began.elapsed(), broken.join("; ")));
@@ -300,6 +310,15 @@ impl<'a> World<'a> {
             if !net.step() {
                 break;
             }
+        }
+    }
+
+    /// Has the configuration be another one, now and then.
+    fn reload(&self, process: &Process) -> Result<(), String> {
+        let mut dice = self.reloads.borrow_mut();
+        match self.shape.reloads && dice.once_in(100) {
+            true => process.reload(&draw_configuration(self.shape, &mut dice)),
+            false => Ok(()),
         }
     }
 
@@ -431,29 +450,66 @@ fn furnish(tables: &mut Tables, clients: usize) {
     }
 }
 
-/// The configuration of a world.
+/// The configuration that a world begins with.
 pub fn configuration(shape: &Shape) -> String {
-    let mut dice = Dice::of(shape.seed, "configuration");
-    let connections = 1 + dice.below(4);
-    let limit = 1 + dice.below(connections + 2);
-    let pipeline = *dice.pick(&[1, 1, 2, 4, 8]);
-    let workers = *dice.pick(&[1, 1, 2, 3]);
-    let wait = if shape.faults { *dice.pick(&["120s", "1s", "300ms", "20ms"]) } else { "120s" };
-    let shares = *dice.pick(&["off", "off", "on"]);
+    draw_configuration(shape, &mut Dice::of(shape.seed, "reloads"))
+}
+
+/// A configuration for a world: what may be another one after a reload is drawn.
+fn draw_configuration(shape: &Shape, drawn: &mut Dice) -> String {
+    let mut fixed = Dice::of(shape.seed, "configuration");
+    let workers = *fixed.pick(&[1, 1, 2, 3]);
     // Users that are not named are passed through.
-    let named = *dice.pick(&[USERS, USERS, USERS - 1, 1]);
+    let named = *fixed.pick(&[USERS, USERS, USERS - 1, 1]);
     let users: String = (0..named)
         .map(|user| {
             let name = peer::user(user);
             format!("[[users]]\nname = \"{name}\"\npassword = \"{PASSWORD}\"\n")
         })
         .collect();
+    let connections = 1 + drawn.below(4);
+    let limit = 1 + drawn.below(connections + 2);
+    let pipeline = *drawn.pick(&[1, 1, 2, 4, 8]);
+    let wait = if shape.faults { *drawn.pick(&["120s", "1s", "300ms", "20ms"]) } else { "120s" };
+    let shares = *drawn.pick(&["off", "off", "on"]);
+    let rules = rules(drawn);
     format!(
         "listen = \"10.0.0.1:6033\"\nworkers = {workers}\n[server]\naddress = \"10.0.0.2:3306\"\ntls = \"off\"\n\
          connections_max = {connections}\nlimit = {limit}\npipeline = {pipeline}\n\
          share_reads = \"{shares}\"\n[tls]\nmode = \"off\"\n\
-         [limits]\nwait = \"{wait}\"\n[console]\nlisten = []\n[http]\nlisten = []\n{users}"
+         [limits]\nwait = \"{wait}\"\n[console]\nlisten = []\n[http]\nlisten = []\n{users}{CLASSES}{rules}"
     )
+}
+
+const CLASSES: &str =
+    "[[classes]]\nname = \"low\"\nmaximum = 1\n[[classes]]\nname = \"late\"\nweight = 1\n";
+
+/// What no client sees of rules.
+const RULES: &[&str] = &[
+    "delay = \"{1|5|40}ms\"\nmatch.kind = \"{read|write|ddl}\"\n",
+    "delay = \"{1|20}ms\"\nmatch.table = \"{t|u|absent}\"\n",
+    "at_once = {1|2}\nmatch.kind = \"{read|write}\"\n",
+    "at_once = 1\nmatch.table = \"{t|u|hot0}\"\n",
+    "class = \"{low|late}\"\nmatch.table = \"{t|u}\"\n",
+    "retries = {0|1|3}\n",
+    "cache = \"1m\"\nmatch.table = \"{t|u}\"\n",
+    "share_reads = \"{on|off}\"\nmatch.table = \"{t|u}\"\n",
+    "connection = \"{keep|share}\"\nmatch.table = \"{t|u}\"\n",
+    "rewrite.from = \"SELECT ?a\"\nrewrite.to = \"SELECT ?a\"\n",
+];
+
+/// Rules that are in force in the midst of what clients do.
+fn rules(dice: &mut Dice) -> String {
+    let count = *dice.pick(&[0, 0, 1, 3]);
+    let rule = |number| {
+        let text = *dice.pick(RULES);
+        let text = fill(text, |inside| {
+            let choices: Vec<_> = inside.split('|').collect();
+            (*dice.pick(&choices)).to_owned()
+        });
+        format!("[[rules]]\nname = \"{number}\"\n{text}")
+    };
+    (0..count).map(rule).collect()
 }
 
 impl fmt::Display for Fault {

@@ -6,23 +6,20 @@
 use std::sync::Arc;
 
 use backend::Address;
-use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc};
 use wire::auth::Secret;
 
 use crate::admin::{self, NewDoors};
-use crate::cluster::servers::{ServerId, Site};
+use crate::cluster::servers::Site;
 use crate::config::{
     self, Applies, Change, InForce, Instructions, Listen, Logs, Plan, Problem, Settings, Warning,
     What,
 };
-use crate::frontend::accounts;
-use crate::frontend::hidden;
 use crate::frontend::listener::{self, Audience, Listener};
 use crate::frontend::passed::Passed;
-use crate::frontend::reloaded::{self, Reloaded};
+use crate::frontend::reloaded;
 use crate::placement::{self, PlacementKeeper};
 use crate::state::shared::Shared;
-use crate::users::configured::Configured;
 use crate::users::tls::Tls;
 
 /// Reads the configuration again when it is asked to.
@@ -252,25 +249,9 @@ impl Reloader {
         let _ = self.means.doors.send(doors);
         logs();
         tls.into_iter().for_each(|tls| shared.offer(tls));
-        shared.live.replace(Arc::clone(&plan));
-        shared.rule(&plan);
-        let before = shared.cluster.servers.places();
         let had = self.addresses();
-        shared.cluster.reconfigure(sites, &plan);
-        shared.follow();
-        let added = (before..shared.cluster.servers.places()).map(ServerId).collect();
-        let (known, gone) = shared.proofs.users.reconfigure(Configured::of(&plan));
-        if old.server.accounts_user != plan.server.accounts_user {
-            accounts::change_reader(shared);
-        }
-        hidden::adopt(shared, old);
+        let adopted = reloaded::put_in_force(shared, old, &plan, sites);
         let is_placed_anew = placement_differs(old, &plan) || had != self.addresses();
-        let new = Arc::new(Reloaded { plan, known, gone, added });
-        let adopt = |worker| {
-            let new = Arc::clone(&new);
-            shared.ask(worker, move |worker| reloaded::adopt(worker, &new))
-        };
-        let adopted: Vec<oneshot::Receiver<()>> = (0..shared.worker_count()).map(adopt).collect();
         let moved = shared.ask(0, move |worker| {
             for (listen, listener) in opened {
                 listener::open(worker, &listen, listener);

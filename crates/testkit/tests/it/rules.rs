@@ -317,6 +317,11 @@ fn wait_in_line(scene: &Scene) {
         most
     });
     assert!((1..=2).contains(&most), "{most} at once");
+    // A text takes one place, however many of its statements the rule hits.
+    for user in ["app", "report"] {
+        let text = "SELECT SLEEP(0); SELECT SLEEP(0); SELECT SLEEP(0)";
+        assert!(connect(scene, user).query(text).is_ok());
+    }
     // A client in a transaction does not wait, and one that leaves takes no place with it.
     let mut holder = connect(scene, "app");
     holder.query("BEGIN").unwrap();

@@ -92,7 +92,12 @@ pub(crate) fn enter_rooms(
         ruled.waited = number;
     }
     let rules = Arc::clone(&ruled.rules);
-    let limited = ruled.hit.iter().filter_map(|at| rules.get(*at));
+    // One place under each rule, however many statements of the text it hits; and in the rules' order, so that no two
+    // clients wait for each other.
+    let mut hit = ruled.hit.clone();
+    hit.sort_unstable();
+    hit.dedup();
+    let limited = hit.iter().filter_map(|at| rules.get(*at));
     let limited = limited.filter_map(|ready| Some((ready, ready.rule.acts.at_once?)));
     let missing: Vec<_> = limited.skip(ruled.permits.len()).collect();
     for (ready, places) in missing {
