@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backend::stream::memory::Memory;
+use backend::stream::memory::{self, Memory};
 use proxy::simulation::Process;
 use testkit::differ::compare::{self, Difference};
 use testkit::differ::generate::fill;
@@ -38,6 +38,8 @@ pub struct Shape {
     pub faults: bool,
     /// Its configuration is read again now and then, and is another one each time.
     pub reloads: bool,
+    /// So often a new process takes over.
+    pub upgrades: usize,
     /// What the server does wrong to the process, and to no client that asks it directly.
     pub flaw: Option<Flaw>,
     /// What the server hears is printed.
@@ -54,7 +56,8 @@ impl Shape {
         let (clients, steps) =
             (1 + dice.below(most_clients) as usize, 5 + dice.below(most_steps) as usize);
         let (faults, reloads) = (dice.once_in(2), dice.once_in(2));
-        Self { seed, clients, steps, faults, reloads, flaw: None, tells: false }
+        let upgrades = *dice.pick(&[0, 0, 1, 2]);
+        Self { seed, clients, steps, faults, reloads, upgrades, flaw: None, tells: false }
     }
 }
 
@@ -219,8 +222,9 @@ impl<'a> World<'a> {
     }
 
     async fn run(self) -> Run {
-        let process = match self.start() {
-            Ok(process) => process,
+        // The last one takes over from those before it.
+        let mut processes: Vec<Process> = match self.start() {
+            Ok(process) => process.into_iter().collect(),
             Err(why) => return Run { fault: Some(Fault::Start(why)), ..Run::default() },
         };
         let steps = self.program.steps.len();
@@ -247,16 +251,16 @@ impl<'a> World<'a> {
                 fault = Some(Fault::Late(self.began.elapsed()));
                 break;
             }
-            while let (Some(process), Ok(end)) = (&process, accepted.try_recv()) {
+            while let (Some(process), Ok(end)) = (processes.last(), accepted.try_recv()) {
                 process.accept(end);
             }
-            self.turn().await;
-            if let Some(Err(why)) = process.as_ref().map(|process| self.reload(process)) {
+            self.turn(&processes).await;
+            if let Err(why) = self.order(&mut processes) {
                 fault = Some(Fault::Start(why));
                 break;
             }
-            if let Some(broken) = process.as_ref().map(|it| it.broken()).filter(|it| !it.is_empty())
-            {
+            let broken: Vec<_> = processes.iter().flat_map(Process::broken).collect();
+            if !broken.is_empty() {
                 fault = Some(Fault::Broken(self.began.elapsed(), broken.join("; ")));
                 break;
             }
@@ -266,8 +270,8 @@ impl<'a> World<'a> {
                 task.await.expect("a client does not panic");
             }
         }
-        if let (Some(process), None) = (&process, &fault) {
-            fault = self.end(process).await;
+        if fault.is_none() && !processes.is_empty() {
+            fault = self.end(&processes).await;
         }
         let anew = seen.anew.take();
         let outcomes = seen
@@ -282,7 +286,9 @@ impl<'a> World<'a> {
     }
 
     /// Lets time pass until something happens, and has it happen.
-    async fn turn(&self) {
+    async fn turn(&self, processes: &[Process]) {
+        memory::close_passed();
+        processes.iter().for_each(Process::relay);
         let now = || u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let due = {
             let mut net = lock(&self.net);
@@ -313,13 +319,18 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Has the configuration be another one, now and then.
-    fn reload(&self, process: &Process) -> Result<(), String> {
+    /// Has the configuration be another one, or another process take over, now and then.
+    fn order(&self, processes: &mut Vec<Process>) -> Result<(), String> {
         let mut dice = self.reloads.borrow_mut();
-        match self.shape.reloads && dice.once_in(100) {
-            true => process.reload(&draw_configuration(self.shape, &mut dice)),
-            false => Ok(()),
+        let Some(process) = processes.last() else { return Ok(()) };
+        if self.shape.reloads && dice.once_in(100) {
+            process.reload(&draw_configuration(self.shape, &mut dice))?;
         }
+        if processes.len() <= self.shape.upgrades && dice.once_in(100) {
+            let new = process.hand_over(&draw_configuration(self.shape, &mut dice))?;
+            processes.push(new);
+        }
+        Ok(())
     }
 
     /// Has something go wrong, now and then.
@@ -346,30 +357,33 @@ impl<'a> World<'a> {
     }
 
     /// All clients have gone: what is left?
-    async fn end(&self, process: &Process) -> Option<Fault> {
+    async fn end(&self, processes: &[Process]) -> Option<Fault> {
+        let clients = || processes.iter().map(Process::clients).sum::<usize>();
         let gone = Instant::now();
-        while process.clients() > 0 {
+        while clients() > 0 {
             if gone.elapsed() > Duration::from_secs(120) {
-                let left = format!("{} clients are connected that have gone", process.clients());
+                let doings: Vec<_> = processes.iter().map(Process::doings).collect();
+                let left =
+                    format!("{} clients are connected that have gone: {doings:?}", clients());
                 return Some(Fault::Left(left));
             }
-            self.turn().await;
+            self.turn(processes).await;
         }
         let quiet = Instant::now();
         while quiet.elapsed() < Duration::from_secs(3) {
-            self.turn().await;
+            self.turn(processes).await;
         }
-        let left = process.left();
+        let left: Vec<_> = processes.iter().flat_map(Process::left).collect();
         if !left.is_empty() {
             return Some(Fault::Left(left.join("; ")));
         }
-        process.stop();
+        processes.iter().for_each(Process::stop);
         let stopped = Instant::now();
-        while !process.has_ended() {
+        while !processes.iter().all(Process::has_ended) {
             if stopped.elapsed() > Duration::from_secs(120) {
                 return Some(Fault::Left("a worker that has no clients does not end".to_owned()));
             }
-            self.turn().await;
+            self.turn(processes).await;
         }
         None
     }

@@ -4,9 +4,11 @@
 //! watched edge-triggered: readiness is remembered, cleared where nothing is found, and comes with the next event;
 //! that the peer has closed is an event that stays. Invariant: bytes of one direction keep their order.
 
-use std::collections::VecDeque;
-use std::io;
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, PipeWriter, Write as _};
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -99,6 +101,18 @@ pub enum Near {
     Gone,
 }
 
+thread_local! {
+    /// Ends that descriptors stand for: those are ends of pipes, whose other ends tell when they are closed.
+    static PASSED: RefCell<HashMap<RawFd, (Memory, PipeWriter)>> = RefCell::default();
+}
+
+/// Closes ends whose descriptors were closed on their way.
+pub fn close_passed() {
+    let is_closed = |_: &RawFd, passed: &mut (Memory, PipeWriter)| passed.1.write(&[0]).is_err();
+    let closed: Vec<_> = PASSED.with_borrow_mut(|all| all.extract_if(is_closed).collect());
+    drop(closed);
+}
+
 /// What the event loop would remember, and the task that it would wake.
 #[derive(Debug, Default)]
 struct Readiness {
@@ -155,12 +169,33 @@ impl Memory {
 
     /// The same end, on its way to another thread. No event loop watches it: what it has is an event again.
     pub(super) fn again(&self) -> Self {
-        let mut state = self.0.state();
+        Self::another(&self.0)
+    }
+
+    fn another(connection: &Arc<Connection>) -> Self {
+        let mut state = connection.state();
         state.handles += 1;
         state.readable = Readiness { is_ready: !state.arrived.is_empty(), waker: None };
         state.writable = Readiness { is_ready: state.room > 0, waker: None };
         drop(state);
-        Self(Arc::clone(&self.0))
+        Self(Arc::clone(connection))
+    }
+
+    /// A descriptor that stands for this end, on its way to another process of the same world.
+    pub(super) fn file(&self) -> io::Result<OwnedFd> {
+        let (file, other) = io::pipe()?;
+        let file = OwnedFd::from(file);
+        let passed = (Self::another(&self.0), other);
+        // What the same number stood for is closed.
+        let before = PASSED.with_borrow_mut(|all| all.insert(file.as_raw_fd(), passed));
+        drop(before);
+        Ok(file)
+    }
+
+    /// The end that a descriptor stands for.
+    pub(super) fn of_file(file: &OwnedFd) -> Option<Self> {
+        let (passed, _) = PASSED.with_borrow_mut(|all| all.remove(&file.as_raw_fd()))?;
+        Some(passed)
     }
 
     pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {

@@ -59,6 +59,10 @@ pub(super) enum Packed {
 impl Packed {
     /// A connected socket that does not block, which another process has opened.
     pub(super) fn of(file: OwnedFd) -> io::Result<Self> {
+        #[cfg(feature = "simulation")]
+        if let Some(memory) = Memory::of_file(&file) {
+            return Ok(Self::Memory(memory));
+        }
         match SockRef::from(&file).domain()? {
             Domain::UNIX => Ok(Self::Unix(file.into())),
             _ => Ok(Self::Tcp(file.into())),
@@ -247,7 +251,7 @@ impl Socket {
             Kind::Tcp(socket) => socket.as_fd().try_clone_to_owned(),
             Kind::Unix(unix) => unix.socket().as_fd().try_clone_to_owned(),
             #[cfg(feature = "simulation")]
-            Kind::Memory(_) => Err(io::ErrorKind::Unsupported.into()),
+            Kind::Memory(memory) => memory.file(),
         }
     }
 

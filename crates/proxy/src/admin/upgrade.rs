@@ -278,7 +278,6 @@ impl Upgrader {
         let (mut counted, mut waves) = (Totals::default(), None);
         let _ = tell.send(Departure::Digests(self.digests().await));
         loop {
-            let left = self.shared.clients.load(Ordering::Relaxed);
             let ended = *silence.borrow();
             match ended {
                 // Also where none is left: clients that come must be served. Those that it has not taken go on here.
@@ -297,8 +296,10 @@ impl Upgrader {
             if crate::worker::clock::since(begun) >= SOON {
                 self.send_away(&mut waves, stays.bound()).await;
             }
-            // What comes from the Flifo before this one goes on to the next.
-            if left == 0 && !self.shared.is_arriving() {
+            // What comes from the Flifo before this one goes on to the next: it is counted before arriving is over.
+            let is_arriving = self.shared.is_arriving();
+            let left = self.shared.clients.load(Ordering::Acquire);
+            if left == 0 && !is_arriving {
                 break;
             }
             if limit.is_some_and(|limit| crate::worker::clock::since(begun) >= limit) {

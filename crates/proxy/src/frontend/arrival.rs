@@ -111,8 +111,11 @@ pub(crate) async fn expect(
 pub(crate) fn take(worker: &Rc<Worker>, id: u32) {
     let arrived = worker.moves.arrivals.borrow_mut().get_mut(&id).and_then(|it| it.arrived.take());
     if let Some(arrived) = arrived {
+        // At once: a process without clients may end.
+        worker.shared.clients.fetch_add(1, Ordering::AcqRel);
+        let place = ClientPlace::counted(worker);
         let worker = Rc::clone(worker);
-        crate::worker::tasks::contained(async move { settle(worker, arrived).await });
+        crate::worker::tasks::contained(async move { settle(worker, arrived, place).await });
     }
 }
 
@@ -166,7 +169,7 @@ async fn find_user(worker: &Worker, name: &UserName) -> Option<Arc<User>> {
 }
 
 /// Serves a client that has come.
-async fn settle(worker: Rc<Worker>, arrived: Arrived) {
+async fn settle(worker: Rc<Worker>, arrived: Arrived, _place: ClientPlace) {
     let Arrived { client: described, socket, backend_socket } = arrived;
     let key = match &described.key {
         // It was found before.
@@ -182,8 +185,6 @@ async fn settle(worker: Rc<Worker>, arrived: Arrived) {
         },
         None => None,
     };
-    worker.shared.clients.fetch_add(1, Ordering::Relaxed);
-    let _place = ClientPlace::counted(&worker);
     let id = described.id;
     let client = client(&worker, described, socket, backend_socket, key.as_ref());
     let here = Rc::clone(&worker);

@@ -332,11 +332,11 @@ impl Shared {
 
     /// Clients come from the Flifo before, or none does any more.
     pub(crate) fn arrive(&self, is_arriving: bool) {
-        self.succession.arriving.store(is_arriving, Ordering::Relaxed);
+        self.succession.arriving.store(is_arriving, Ordering::Release);
     }
 
     pub(crate) fn is_arriving(&self) -> bool {
-        self.succession.arriving.load(Ordering::Relaxed)
+        self.succession.arriving.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
 use std::time::Duration;
 
 use engine::kill::{FIRST_CLIENT_ID, Neighbour};
@@ -185,6 +186,15 @@ impl Conversation {
                 Err(SuccessionError::Form { version, theirs })
             }
         }
+    }
+
+    /// Whether a client is expected here. False: the old one is gone.
+    fn answer(&self, head: Head, expected: &Result<(), NoArrival>) -> bool {
+        let (kind, why) = match expected {
+            Ok(()) => (Kind::Taken, String::new()),
+            Err(why) => (Kind::Refused, why.to_string()),
+        };
+        self.0.send(&Head { kind, ..head }.frame(why.as_bytes()), &[]).is_ok()
     }
 
     fn tell_of_kill(&self, message: &KillMessage) -> Result<(), SuccessionError> {
@@ -416,21 +426,18 @@ impl Predecessor {
                     Err(_) => break false,
                 },
                 Kind::Client | Kind::Backend => {
-                    let (description, talk) = (body.to_vec(), Arc::clone(&conversation));
-                    shared.have_done(home(shared, &greeting, head), move |worker| {
-                        let worker = Rc::clone(worker);
-                        let announced = match head.kind {
-                            Kind::Client => arrival::announce(&worker, head.client),
-                            _ => Ok(()),
-                        };
-                        let coming = Coming { head, announced, description, files };
-                        crate::worker::tasks::vital(receive(worker, talk, coming));
-                    });
+                    let client = (head.kind == Kind::Client).then_some(head.client);
+                    let coming = Coming { client, description: body.to_vec(), files };
+                    let talk = Arc::clone(&conversation);
+                    let answer = move |expected: &_| talk.answer(head, expected);
+                    let home = home(shared, greeting.workers, head.worker as usize, client);
+                    shared.have_done(home, move |worker| take_in(worker, coming, answer));
                 }
                 Kind::Yours => {
                     taken += 1;
-                    let take = move |worker: &Rc<Worker>| arrival::take(worker, head.client);
-                    shared.have_done(home(shared, &greeting, head), take);
+                    let id = head.client;
+                    let home = home(shared, greeting.workers, head.worker as usize, Some(id));
+                    shared.have_done(home, move |worker| arrival::take(worker, id));
                 }
                 Kind::Secret => {
                     let bequest = Bequest::read(body);
@@ -465,57 +472,76 @@ impl Predecessor {
                 _ => break false,
             }
         };
-        for worker in 0..shared.worker_count() {
-            shared.have_done(worker, if end { arrival::take_all } else { arrival::forget_all });
-        }
-        kill_orders::part(shared, Neighbour::Before);
-        predecessor::end(shared);
-        shared.arrive(false);
-        shared.proofs.bequeathed.forget();
+        self::end(shared, end);
         let (pid, clients) = (greeting.pid, taken);
         tracing::info!(pid, clients, "the Flifo before has handed over what it had");
     }
 }
 
-/// The worker that a client or a backend goes to. Where there are as many as before, what a session and an idle backend
-/// know of each other stays together; else a client's number says which worker it belongs to.
-fn home(shared: &Shared, before: &Greeting, head: Head) -> usize {
+/// The process before says nothing more. `is_gone`: it has ended, and what it has sent is this one's own. Arriving is
+/// over when each worker has counted the clients that are its own: a process that has none, and to which none comes, ends
+/// when another one takes over from it.
+pub(crate) fn end(shared: &Shared, is_gone: bool) {
+    kill_orders::part(shared, Neighbour::Before);
+    predecessor::end(shared);
+    let left = Arc::new(AtomicUsize::new(shared.worker_count()));
+    for worker in 0..shared.worker_count() {
+        let left = Arc::clone(&left);
+        shared.have_done(worker, move |worker| {
+            match is_gone {
+                true => arrival::take_all(worker),
+                false => arrival::forget_all(worker),
+            }
+            if left.fetch_sub(1, AcqRel) == 1 {
+                worker.shared.arrive(false);
+                worker.shared.proofs.bequeathed.forget();
+            }
+        });
+    }
+}
+
+/// The worker that a client, or a backend that none has, goes to, by the worker that had it among so many. Where there
+/// are as many as before, what a session and an idle backend know of each other stays together; else a client's number
+/// says which worker it belongs to.
+pub(crate) fn home(shared: &Shared, before: usize, worker: usize, client: Option<u32>) -> usize {
     let workers = shared.worker_count();
-    match before.workers == workers || head.kind == Kind::Backend || head.client < FIRST_CLIENT_ID {
-        true => head.worker as usize % workers,
-        false => (head.client - FIRST_CLIENT_ID) as usize % workers,
+    match client.filter(|id| before != workers && *id >= FIRST_CLIENT_ID) {
+        None => worker % workers,
+        Some(id) => (id - FIRST_CLIENT_ID) as usize % workers,
     }
 }
 
-/// A client or a backend that comes.
-struct Coming {
-    head: Head,
-    announced: Result<(), NoArrival>,
-    description: Vec<u8>,
-    files: Vec<OwnedFd>,
+/// A client that comes, or a backend.
+pub(crate) struct Coming {
+    /// The client's number. `None`: it is a backend that no client has.
+    pub(crate) client: Option<u32>,
+    pub(crate) description: Vec<u8>,
+    pub(crate) files: Vec<OwnedFd>,
 }
 
-async fn receive(worker: Rc<Worker>, conversation: Arc<Conversation>, coming: Coming) {
-    let Coming { head, announced, description, files } = coming;
-    if head.kind == Kind::Backend {
-        if let Err(why) = arrival::store(&worker, &description, files).await {
-            tracing::debug!(%why, "an idle backend connection was not taken over");
+/// Takes in what comes. A client is answered for; false: the process before is gone, and serves the client no longer.
+pub(crate) fn take_in(
+    worker: &Rc<Worker>,
+    Coming { client, description, files }: Coming,
+    answer: impl FnOnce(&Result<(), NoArrival>) -> bool + 'static,
+) {
+    let worker = Rc::clone(worker);
+    let announced = client.map_or(Ok(()), |id| arrival::announce(&worker, id));
+    crate::worker::tasks::vital(async move {
+        let Some(id) = client else {
+            if let Err(why) = arrival::store(&worker, &description, files).await {
+                tracing::debug!(%why, "an idle backend connection was not taken over");
+            }
+            return;
+        };
+        let expected = match announced {
+            Ok(()) => arrival::expect(&worker, &description, files)
+                .await
+                .inspect_err(|_| arrival::forget(&worker, id)),
+            Err(why) => Err(why),
+        };
+        if !answer(&expected) && expected.is_ok() {
+            arrival::take(&worker, id);
         }
-        return;
-    }
-    let expected = match announced {
-        Ok(()) => arrival::expect(&worker, &description, files)
-            .await
-            .inspect_err(|_| arrival::forget(&worker, head.client)),
-        Err(why) => Err(why),
-    };
-    let (kind, why) = match &expected {
-        Ok(()) => (Kind::Taken, String::new()),
-        Err(why) => (Kind::Refused, why.to_string()),
-    };
-    let frame = Head { kind, ..head }.frame(why.as_bytes());
-    if conversation.0.send(&frame, &[]).is_err() && expected.is_ok() {
-        // The process before is gone: it serves the client no longer.
-        arrival::take(&worker, head.client);
-    }
+    });
 }
