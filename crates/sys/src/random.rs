@@ -35,6 +35,11 @@ pub mod seeded {
         DICE.set(Some(seed));
     }
 
+    /// Whether this thread's numbers are a seed's.
+    pub fn is_on() -> bool {
+        DICE.get().is_some()
+    }
+
     /// False: this thread has no seed.
     pub(super) fn fill(bytes: &mut [u8]) -> bool {
         let Some(mut state) = DICE.get() else { return false };

@@ -32,6 +32,7 @@ use crate::users::User;
 use crate::users::accounts::TableState;
 use crate::users::standing::Own;
 use crate::users::table::{self, Provable, Sorted, Table};
+use crate::worker::tasks;
 
 /// The table is not read again sooner.
 const SOON: Duration = Duration::from_secs(1);
@@ -156,7 +157,7 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
     }
     if worker.index == 0 && is_configured(worker) && is_older(worker, period) {
         let worker = Rc::clone(worker);
-        crate::worker::tasks::vital(async move { read(&worker, period).await });
+        tasks::vital(async move { read(&worker, period).await });
     }
 }
 
@@ -320,6 +321,6 @@ async fn sorted(worker: &Worker) -> Result<Sorted, NoBackend> {
 async fn sort(many: Many, rules: AccountRules, own: Own) -> Result<Sorted, NoBackend> {
     let Many { rows, is_whole } = many;
     let sort = move || table::sort(rows, is_whole, rules, own.0);
-    let sorted = tokio::task::spawn_blocking(sort).await;
+    let sorted = tasks::apart(sort).await;
     sorted.map_err(|error| NoBackend::Unreachable(std::io::Error::other(error)))
 }

@@ -30,6 +30,7 @@ use crate::users::User;
 use crate::users::sight::{
     self, AGAIN, FoundDefinitions, PERIOD, PERIOD_MAX, Reader, Reading, ReadingGuard, Sight,
 };
+use crate::worker::tasks;
 
 /// A user's first client waits for so long.
 const FIRST_MAX: Duration = Duration::from_secs(2);
@@ -128,7 +129,7 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
         return;
     }
     let worker = Rc::clone(worker);
-    crate::worker::tasks::vital(async move {
+    tasks::vital(async move {
         let hidden = &worker.shared.changes.hidden;
         let sees_all = match common_reader(&worker) {
             Some(name) => read_as_common(&worker, &name).await,
@@ -325,7 +326,7 @@ async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions
         false => None,
     };
     // There may be megabytes of them: more than a iteration of the loop may take.
-    let catalogs = tokio::task::spawn_blocking(move || {
+    let catalogs = tasks::apart(move || {
         let catalogs = [
             Catalog::new(&definitions, &seen),
             Catalog::asking_number(&definitions),

@@ -13,6 +13,7 @@ use backend::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2, certificate, native, sha_crypt};
 
 use crate::config::Password;
+use crate::worker::tasks;
 
 /// What a client's answer tells of its password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +187,7 @@ impl Known {
         let (stored, password) = (stored.clone(), password.clone());
         // It takes longer than a iteration of the loop may.
         let check = move || stored.check(password.as_bytes()).then_some(password);
-        match tokio::task::spawn_blocking(check).await {
+        match tasks::apart(check).await {
             Ok(Some(password)) => learnt.set(password).is_ok(),
             Ok(None) | Err(_) => false,
         }

@@ -31,6 +31,16 @@ where
     tokio::task::spawn_local(task)
 }
 
+/// Does apart from the loop what takes longer than an iteration of it may. A simulated world has one thread: no seed says
+/// when another one is done.
+pub(crate) fn apart<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+    #[cfg(feature = "simulation")]
+    if sys::random::seeded::is_on() {
+        return tokio::task::spawn_local(async move { work() });
+    }
+    tokio::task::spawn_blocking(work)
+}
+
 /// Starts a thread. A panic in it ends the process.
 pub(crate) fn thread<R: Send + 'static>(
     builder: thread::Builder,

@@ -57,7 +57,7 @@ async fn look(worker: &Rc<Worker>, due: LongText) {
         Box::new(LookedThrough { rules, found })
     };
     // It fails when the process ends.
-    let Ok(looked) = tokio::task::spawn_blocking(search).await else { return };
+    let Ok(looked) = tasks::apart(search).await else { return };
     let Some(client) = waiting(worker, client, wait) else { return };
     if let Some(mut command) = client.command_mut() {
         command.rare().look = Some(Look::Done(looked));

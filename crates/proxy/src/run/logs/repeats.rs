@@ -18,6 +18,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::Context;
 
+use crate::worker::clock;
+
 /// Summaries are told from all other lines by this.
 const TARGET: &str = "flifo::repeats";
 
@@ -46,7 +48,7 @@ struct Line {
 impl Default for Repeats {
     fn default() -> Self {
         Self(Arc::new(Known {
-            begun: crate::worker::clock::read(),
+            begun: clock::read(),
             hasher: RandomState::new(),
             repeats: Mutex::default(),
         }))
@@ -69,7 +71,7 @@ impl Repeats {
             None => text.hash_without_numbers(&mut shape),
         }
         let mut repeats = repeats.lock().unwrap_or_else(PoisonError::into_inner);
-        repeats.see(shape.finish(), begun.elapsed(), || Line {
+        repeats.see(shape.finish(), clock::since(*begun), || Line {
             level: *metadata.level(),
             has_kind: text.kind.is_some(),
             text: text.all,
@@ -80,7 +82,7 @@ impl Repeats {
     pub(super) fn sum_up(&self, which: Which) {
         let Known { begun, repeats, .. } = &*self.0;
         let mut repeats = repeats.lock().unwrap_or_else(PoisonError::into_inner);
-        let summaries = repeats.summaries(begun.elapsed(), which);
+        let summaries = repeats.summaries(clock::since(*begun), which);
         // Saying them must not wait for this lock.
         drop(repeats);
         summaries.iter().for_each(say);
