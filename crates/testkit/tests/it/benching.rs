@@ -225,8 +225,9 @@ fn an_open_loop_shows_a_second_of_silence_and_a_closed_one_hides_it() {
     let closed = stopped_for_a_second(&arena, &[]);
     let closed = &closed.rounds[0];
     assert!(900.0 < closed.latency.max_ms, "{:?}", closed.latency);
-    // Four of many thousand: each client waited once.
-    assert!(closed.latency.p99_9_ms < 100.0, "{:?}", closed.latency);
+    // Each of four clients waited once, or twice on a busy machine, however many others it has measured.
+    let waited = closed.latency.buckets.iter().filter(|(millis, _)| 700.0 < *millis);
+    assert!(waited.map(|(_, count)| count).sum::<u64>() <= 8, "{:?}", closed.latency);
     let silent = closed.timeline.iter().filter(|second| 0 <= second.at);
     assert!(silent.clone().any(|second| second.max_ms > 900.0), "{:?}", closed.timeline);
 }
