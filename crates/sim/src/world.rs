@@ -486,7 +486,7 @@ fn draw_configuration(shape: &Shape, drawn: &mut Dice) -> String {
     let pipeline = *drawn.pick(&[1, 1, 2, 4, 8]);
     let wait = if shape.faults { *drawn.pick(&["120s", "1s", "300ms", "20ms"]) } else { "120s" };
     let shares = *drawn.pick(&["off", "off", "on"]);
-    let rules = rules(drawn);
+    let rules = rules(drawn, shape.faults);
     format!(
         "listen = \"10.0.0.1:6033\"\nworkers = {workers}\n[server]\naddress = \"10.0.0.2:3306\"\ntls = \"off\"\n\
          connections_max = {connections}\nlimit = {limit}\npipeline = {pipeline}\n\
@@ -509,15 +509,22 @@ const RULES: &[&str] = &[
     "cache = \"1m\"\nmatch.table = \"{t|u}\"\n",
     "share_reads = \"{on|off}\"\nmatch.table = \"{t|u}\"\n",
     "connection = \"{keep|share}\"\nmatch.table = \"{t|u}\"\n",
+    "queue_timeout = \"{queue}\"\nmatch.kind = \"{read|write}\"\n",
     "rewrite.from = \"SELECT ?a\"\nrewrite.to = \"SELECT ?a\"\n",
 ];
 
 /// Rules that are in force in the midst of what clients do.
-fn rules(dice: &mut Dice) -> String {
+fn rules(dice: &mut Dice, faults: bool) -> String {
     let count = *dice.pick(&[0, 0, 1, 3]);
     let rule = |number| {
         let text = *dice.pick(RULES);
         let text = fill(text, |inside| {
+            // A statement that waits for too long is refused.
+            let inside = match inside {
+                "queue" if faults => "10m|300ms|20ms",
+                "queue" => "10m",
+                inside => inside,
+            };
             let choices: Vec<_> = inside.split('|').collect();
             (*dice.pick(&choices)).to_owned()
         });

@@ -130,7 +130,11 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// A command has had all the time that its rules let it wait. One that runs already goes on.
 fn see_patience(worker: &Rc<Worker>, id: u32, number: u64) {
     let Some(client) = worker.clients.borrow().get(&id).cloned() else { return };
-    let waits_for_answer = client.awaits() != Some(Awaits::Rule);
+    // Of those that share a run, one may have begun; a crowd goes back to the queue soon.
+    let is_between = match client.state() {
+        ClientState::Preparing => client.awaits() != Some(Awaits::Rule),
+        state => state == ClientState::Sharing,
+    };
     let (most, rule) = {
         let mut command = client.command_mut();
         let rare = command.as_mut().and_then(|command| command.rare.as_mut());
@@ -138,9 +142,6 @@ fn see_patience(worker: &Rc<Worker>, id: u32, number: u64) {
         if ruled.waited != number {
             return;
         }
-        // Of those that share a run, one may have begun; a crowd goes back to the queue soon.
-        let is_between = client.state() == ClientState::Preparing && waits_for_answer
-            || client.state() == ClientState::Sharing;
         if is_between {
             ruled.patience = Some(lose_patience(worker, &client, number, AGAIN));
             return;
