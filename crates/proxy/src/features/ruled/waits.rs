@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::statement::room::{RuleRoom, RuleWaiter};
+use smallvec::SmallVec;
 
 use crate::answers::answer;
 use crate::fault::{Fault, Kind};
@@ -92,14 +93,15 @@ pub(crate) fn enter_rooms(
         ruled.waited = number;
     }
     let rules = Arc::clone(&ruled.rules);
+    let places = |at: &usize| rules.get(*at).and_then(|ready| ready.rule.acts.at_once);
     // One place under each rule, however many statements of the text it hits; and in the rules' order, so that no two
     // clients wait for each other.
-    let mut hit = ruled.hit.clone();
+    let mut hit: SmallVec<[usize; 4]> =
+        ruled.hit.iter().copied().filter(|at| places(at).is_some()).collect();
     hit.sort_unstable();
     hit.dedup();
-    let limited = hit.iter().filter_map(|at| rules.get(*at));
-    let limited = limited.filter_map(|ready| Some((ready, ready.rule.acts.at_once?)));
-    let missing: Vec<_> = limited.skip(ruled.permits.len()).collect();
+    let limited = hit.iter().filter_map(|at| Some((rules.get(*at)?, places(at)?)));
+    let missing: SmallVec<[_; 4]> = limited.skip(ruled.permits.len()).collect();
     for (ready, places) in missing {
         let (room, number) = (Arc::clone(&ready.room), worker.features.ruled.next_wait());
         let waiter = RuleWaiter { worker: worker.index, client: client.id, number };
