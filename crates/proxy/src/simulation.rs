@@ -113,7 +113,6 @@ impl Process {
         let Some((departures, after)) = &*departures else { return };
         departures.try_iter().for_each(|it| self.pass(it, after));
         if !self.shared.is_arriving() && self.clients() == 0 && !self.shared.is_stopping() {
-            departures.try_iter().for_each(|it| self.pass(it, after));
             arrivals::end(after, false);
             kill_orders::part(&self.shared, Neighbour::After);
             self.stop();
