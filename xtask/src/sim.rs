@@ -170,7 +170,7 @@ fn explain(seed: u64) {
     // What is left of a program may be wrong in another way.
     let first = kind(&program);
     let program = shrink::shrink(&program, |program| kind(program) == first);
-    println!("\n{}\n{}", world::configuration(&shape), text::print(&program));
+    println!("\n{}\n{}", sim::configuration::first(&shape), text::print(&program));
     if let Some(fault) = world::run_program(&shape, &program).fault {
         println!("{fault}");
     }

@@ -2,6 +2,7 @@
 //! that stands still and dice of a seed. A world is run twice: through the process, and with each client directly at the
 //! server. What clients are answered must be the same; nothing may be left when all have gone.
 
+pub mod configuration;
 pub mod dice;
 pub mod judge;
 pub mod model;

@@ -11,15 +11,15 @@ use std::time::Duration;
 use backend::stream::memory::{self, Memory};
 use proxy::simulation::Process;
 use testkit::differ::compare::{self, Difference};
-use testkit::differ::generate::fill;
 use testkit::differ::peer::{self, Dial, Door, Outcome, Peer};
-use testkit::differ::program::{Action, Program, Step, USERS};
+use testkit::differ::program::{Action, Program, Step};
 use testkit::differ::run::Trace;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use wire::auth::Plugin;
 
+use crate::configuration;
 use crate::dice::Dice;
 use crate::judge;
 use crate::model::tables::{Table, Tables};
@@ -89,8 +89,6 @@ pub struct Report {
     /// A hash of all that was sent in it: the same for the same seed.
     pub digest: u64,
 }
-
-const PASSWORD: &str = "secret";
 
 /// So long clients may take, in the world's time.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -218,7 +216,7 @@ impl<'a> World<'a> {
             let dialled = lock(&net).dial().map(Into::into);
             Box::pin(std::future::ready(dialled))
         });
-        Process::start(&draw_configuration(self.shape, &mut self.reloads.borrow_mut())).map(Some)
+        Process::start(&configuration::draw(self.shape, &mut self.reloads.borrow_mut())).map(Some)
     }
 
     async fn run(self) -> Run {
@@ -324,10 +322,10 @@ impl<'a> World<'a> {
         let mut dice = self.reloads.borrow_mut();
         let Some(process) = processes.last() else { return Ok(()) };
         if self.shape.reloads && dice.once_in(100) {
-            process.reload(&draw_configuration(self.shape, &mut dice))?;
+            process.reload(&configuration::draw(self.shape, &mut dice))?;
         }
         if processes.len() <= self.shape.upgrades && dice.once_in(100) {
-            let new = process.hand_over(&draw_configuration(self.shape, &mut dice))?;
+            let new = process.hand_over(&configuration::draw(self.shape, &mut dice))?;
             processes.push(new);
         }
         Ok(())
@@ -446,7 +444,12 @@ async fn take_steps(
 }
 
 fn door() -> Door {
-    Door { port: 0, password: PASSWORD.to_owned(), plugin: Plugin::NativePassword, beside: None }
+    Door {
+        port: 0,
+        password: configuration::PASSWORD.to_owned(),
+        plugin: Plugin::NativePassword,
+        beside: None,
+    }
 }
 
 fn furnish(tables: &mut Tables, clients: usize) {
@@ -462,75 +465,6 @@ fn furnish(tables: &mut Tables, clients: usize) {
     for row in ["hot0", "hot1"] {
         tables.put(("shared", row), Table::default());
     }
-}
-
-/// The configuration that a world begins with.
-pub fn configuration(shape: &Shape) -> String {
-    draw_configuration(shape, &mut Dice::of(shape.seed, "reloads"))
-}
-
-/// A configuration for a world: what may be another one after a reload is drawn.
-fn draw_configuration(shape: &Shape, drawn: &mut Dice) -> String {
-    let mut fixed = Dice::of(shape.seed, "configuration");
-    let workers = *fixed.pick(&[1, 1, 2, 3]);
-    // Users that are not named are passed through.
-    let named = *fixed.pick(&[USERS, USERS, USERS - 1, 1]);
-    let users: String = (0..named)
-        .map(|user| {
-            let name = peer::user(user);
-            format!("[[users]]\nname = \"{name}\"\npassword = \"{PASSWORD}\"\n")
-        })
-        .collect();
-    let connections = 1 + drawn.below(4);
-    let limit = 1 + drawn.below(connections + 2);
-    let pipeline = *drawn.pick(&[1, 1, 2, 4, 8]);
-    let wait = if shape.faults { *drawn.pick(&["120s", "1s", "300ms", "20ms"]) } else { "120s" };
-    let shares = *drawn.pick(&["off", "off", "on"]);
-    let rules = rules(drawn, shape.faults);
-    format!(
-        "listen = \"10.0.0.1:6033\"\nworkers = {workers}\n[server]\naddress = \"10.0.0.2:3306\"\ntls = \"off\"\n\
-         connections_max = {connections}\nlimit = {limit}\npipeline = {pipeline}\n\
-         share_reads = \"{shares}\"\n[tls]\nmode = \"off\"\n\
-         [limits]\nwait = \"{wait}\"\n[console]\nlisten = []\n[http]\nlisten = []\n{users}{CLASSES}{rules}"
-    )
-}
-
-const CLASSES: &str =
-    "[[classes]]\nname = \"low\"\nmaximum = 1\n[[classes]]\nname = \"late\"\nweight = 1\n";
-
-/// What no client sees of rules.
-const RULES: &[&str] = &[
-    "delay = \"{1|5|40}ms\"\nmatch.kind = \"{read|write|ddl}\"\n",
-    "delay = \"{1|20}ms\"\nmatch.table = \"{t|u|absent}\"\n",
-    "at_once = {1|2}\nmatch.kind = \"{read|write}\"\n",
-    "at_once = 1\nmatch.table = \"{t|u|hot0}\"\n",
-    "class = \"{low|late}\"\nmatch.table = \"{t|u}\"\n",
-    "retries = {0|1|3}\n",
-    "cache = \"1m\"\nmatch.table = \"{t|u}\"\n",
-    "share_reads = \"{on|off}\"\nmatch.table = \"{t|u}\"\n",
-    "connection = \"{keep|share}\"\nmatch.table = \"{t|u}\"\n",
-    "queue_timeout = \"{queue}\"\nmatch.kind = \"{read|write}\"\n",
-    "rewrite.from = \"SELECT ?a\"\nrewrite.to = \"SELECT ?a\"\n",
-];
-
-/// Rules that are in force in the midst of what clients do.
-fn rules(dice: &mut Dice, faults: bool) -> String {
-    let count = *dice.pick(&[0, 0, 1, 3]);
-    let rule = |number| {
-        let text = *dice.pick(RULES);
-        let text = fill(text, |inside| {
-            // A statement that waits for too long is refused.
-            let inside = match inside {
-                "queue" if faults => "10m|300ms|20ms",
-                "queue" => "10m",
-                inside => inside,
-            };
-            let choices: Vec<_> = inside.split('|').collect();
-            (*dice.pick(&choices)).to_owned()
-        });
-        format!("[[rules]]\nname = \"{number}\"\n{text}")
-    };
-    (0..count).map(rule).collect()
 }
 
 impl fmt::Display for Fault {

@@ -1,8 +1,9 @@
 //! Whole processes in simulated worlds. What has shown a fault of Flifo is kept as a test that makes its moment: a seed draws
 //! something else when a world changes.
 
+use sim::configuration;
 use sim::model::Flaw;
-use sim::world::{Fault, Shape, configuration, run, run_program};
+use sim::world::{Fault, Shape, run, run_program};
 use testkit::differ::text;
 
 /// Runs these worlds, and says what is wrong with the first in which something is.
@@ -13,7 +14,10 @@ fn first_fault(seeds: std::ops::Range<u64>, shape: impl Fn(u64) -> Shape) -> Opt
 #[test]
 fn clients_are_answered_as_directly_and_nothing_is_left() {
     if let Some((seed, fault)) = first_fault(0..150, Shape::of) {
-        panic!("cargo xtask sim --seeds {seed}: {fault}\n{}", configuration(&Shape::of(seed)));
+        panic!(
+            "cargo xtask sim --seeds {seed}: {fault}\n{}",
+            configuration::first(&Shape::of(seed))
+        );
     }
 }
 
@@ -21,7 +25,7 @@ fn clients_are_answered_as_directly_and_nothing_is_left() {
 #[test]
 fn a_server_that_goes_when_it_is_asked_which_account_it_has_given_is_told_of() {
     let program = "client 0 user 2 schema\n0 connect\n";
-    let is_passed_through = |shape: &Shape| !configuration(shape).contains("\"f2\"");
+    let is_passed_through = |shape: &Shape| !configuration::first(shape).contains("\"f2\"");
     let shapes = (0..).map(|seed| Shape { faults: false, ..Shape::of(seed) });
     let shape = shapes.into_iter().find(is_passed_through).expect("one of four");
     let shape = Shape { flaw: Some(Flaw::LeavesWhenAskedForAccount), ..shape };
