@@ -306,7 +306,7 @@ pub fn run(program: &Path, seeds: &Range<u64>, is_over: impl Fn() -> bool + Sync
 }
 
 /// No client waits longer, however busy the machine is.
-const LATE: Duration = Duration::from_secs(60);
+const LATE: Duration = Duration::from_secs(150);
 
 /// `limits.login`: on a busy machine it may pass between two packets, and Flifo closes.
 const LOGIN: Duration = Duration::from_secs(1);
