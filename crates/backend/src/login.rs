@@ -410,15 +410,35 @@ pub async fn each_row<S: Borrow<Stream>>(
     query: &[u8],
     take: impl FnMut(&mut Reader<'_>) -> Result<bool, Malformed>,
 ) -> Result<bool, LoginError> {
-    talk.set_sequence(0);
-    talk.write(query).await?;
-    each_row_of_answer(talk, capabilities, take).await
+    each_row_of_columns(talk, capabilities, query, |_| Ok(()), take).await
 }
 
-/// The same of a statement that was sent.
+/// The same; before the rows, the definition of each column is taken.
+pub async fn each_row_of_columns<S: Borrow<Stream>>(
+    talk: &mut Talk<S>,
+    capabilities: Capabilities,
+    query: &[u8],
+    define: impl FnMut(&[u8]) -> Result<(), Malformed>,
+    take: impl FnMut(&mut Reader<'_>) -> Result<bool, Malformed>,
+) -> Result<bool, LoginError> {
+    talk.set_sequence(0);
+    talk.write(query).await?;
+    rows_of_answer(talk, capabilities, define, take).await
+}
+
+/// Has each row taken of the answer to a statement that was sent.
 pub(crate) async fn each_row_of_answer<S: Borrow<Stream>>(
     talk: &mut Talk<S>,
     capabilities: Capabilities,
+    take: impl FnMut(&mut Reader<'_>) -> Result<bool, Malformed>,
+) -> Result<bool, LoginError> {
+    rows_of_answer(talk, capabilities, |_| Ok(()), take).await
+}
+
+async fn rows_of_answer<S: Borrow<Stream>>(
+    talk: &mut Talk<S>,
+    capabilities: Capabilities,
+    mut define: impl FnMut(&[u8]) -> Result<(), Malformed>,
     mut take: impl FnMut(&mut Reader<'_>) -> Result<bool, Malformed>,
 ) -> Result<bool, LoginError> {
     talk.set_sequence(1);
@@ -427,8 +447,10 @@ pub(crate) async fn each_row_of_answer<S: Borrow<Stream>>(
         Some(&wire::response::OK) => return Ok(true),
         Some(&ERR) => return Err(LoginError::refused(&first)),
         Some(&columns) => {
-            let eof = u8::from(!capabilities.has(Capabilities::DEPRECATE_EOF));
-            for _ in 0..columns.saturating_add(eof) {
+            for _ in 0..columns {
+                define(&talk.read().await?)?;
+            }
+            if !capabilities.has(Capabilities::DEPRECATE_EOF) {
                 talk.read().await?;
             }
         }

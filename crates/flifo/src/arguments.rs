@@ -224,8 +224,8 @@ pub(crate) struct Init {
 
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// Files of other proxies: proxysql.cnf, proxysql.db, maxscale.cnf, haproxy.cfg, or lines of "user" "password". All
-    /// of them become one configuration.
+    /// Files of other proxies: proxysql.cnf, what `sqlite3 proxysql.db .dump` prints, maxscale.cnf, haproxy.cfg, or lines
+    /// of "user" "password". All of them become one configuration.
     #[arg(value_name = "FILE", required_unless_present = "proxysql")]
     pub(crate) files: Vec<PathBuf>,
     /// Ask a running ProxySQL instead: the address of its administration, mostly port 6032.
@@ -255,7 +255,7 @@ pub(crate) struct Import {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum SourceKind {
     Proxysql,
-    ProxysqlDb,
+    ProxysqlDump,
     Maxscale,
     Haproxy,
     Userlist,

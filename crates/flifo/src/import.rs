@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use ::import::admin::{Answers, Wanted};
@@ -13,6 +13,7 @@ use proxy::Address;
 use proxy::config;
 use shell::{CONFIG, UNAVAILABLE, USAGE, complain, print};
 use wire::auth::Secret;
+use wire::bytes::Reader;
 use wire::command::Opcode;
 use wire::rows;
 
@@ -106,7 +107,7 @@ fn sources(arguments: &Import) -> Result<Vec<Source>, Failure> {
     }
     let kind = arguments.from.map(|from| match from {
         SourceKind::Proxysql => Kind::ProxySql,
-        SourceKind::ProxysqlDb => Kind::ProxySqlDatabase,
+        SourceKind::ProxysqlDump => Kind::ProxySqlDump,
         SourceKind::Maxscale => Kind::MaxScale,
         SourceKind::Haproxy => Kind::HaProxy,
         SourceKind::Userlist => Kind::UserList,
@@ -122,27 +123,14 @@ fn sources(arguments: &Import) -> Result<Vec<Source>, Failure> {
     Ok(sources)
 }
 
-/// Reads a file of bounded length, and no database of which a part lies beside it.
+/// Reads a file of bounded length.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if BYTES_MAX < bytes.len() as u64 {
-        return Err(io::Error::other("it has more than 64 MiB"));
+    match bytes.len() as u64 <= BYTES_MAX {
+        true => Ok(bytes),
+        false => Err(io::Error::other("it has more than 64 MiB")),
     }
-    for end in ["-wal", "-journal"] {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(end);
-        let beside = PathBuf::from(beside);
-        let has_more = std::fs::metadata(&beside).is_ok_and(|it| 0 < it.len());
-        if bytes.starts_with(b"SQLite format 3\0") && has_more {
-            let what = beside.display();
-            let why = format!(
-                "{what} has changes that are not in it yet: stop ProxySQL first, or ask it with --proxysql"
-            );
-            return Err(io::Error::other(why));
-        }
-    }
-    Ok(bytes)
 }
 
 const BYTES_MAX: u64 = 64 << 20;
@@ -170,49 +158,52 @@ fn ask(address: &Address, arguments: &Import) -> Result<Answers, AskError> {
     };
     let mut admin =
         Blocking::log_in(address, &arguments.user, Secret::from(password.as_str()), PATIENCE)?;
-    let (mut answers, mut has_servers) = (Answers::default(), false);
+    let mut answers = Answers::default();
     for wanted in Wanted::all() {
-        let made = answer(&mut admin, &wanted.columns_question())?;
-        let Some(Some(made)) = made.and_then(|rows| rows.into_iter().next()?.into_iter().nth(1))
-        else {
-            continue;
-        };
-        let question = wanted.rows_question();
-        let rows = answer(&mut admin, &question)?.unwrap_or_default();
+        let question = wanted.question();
+        let Some(Answer { columns, rows }) = answer(&mut admin, &question)? else { continue };
         if ROWS_MAX < rows.len() {
             return Err(AskError::TooMany(question));
         }
-        has_servers |= wanted.is_of_servers();
-        answers.add(&wanted, &made, rows);
+        answers.add(&wanted, columns, rows);
     }
-    if has_servers { Ok(answers) } else { Err(AskError::NoTables) }
+    if answers.have_servers() { Ok(answers) } else { Err(AskError::NoTables) }
 }
 
-/// Rows; `None` if there is no such table.
-fn answer(admin: &mut Blocking, question: &str) -> Result<Option<Vec<Values>>, AskError> {
-    match admin.ask(async |admin| rows_of(admin, question).await) {
-        Ok(rows) => Ok(Some(rows)),
+/// The columns of a table, and its rows; `None` is NULL.
+struct Answer {
+    columns: Vec<String>,
+    rows: Vec<Vec<Option<String>>>,
+}
+
+/// A table; `None` if there is none of this name.
+fn answer(admin: &mut Blocking, question: &str) -> Result<Option<Answer>, AskError> {
+    match admin.ask(async |admin| table(admin, question).await) {
+        Ok(answer) => Ok(Some(answer)),
         Err(BlockingError::Login(LoginError::Refused { .. })) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-type Values = Vec<Option<String>>;
-
-async fn rows_of(admin: &mut LoggedIn, question: &str) -> Result<Vec<Values>, LoginError> {
+async fn table(admin: &mut LoggedIn, question: &str) -> Result<Answer, LoginError> {
     let query = [&[Opcode::Query as u8], question.as_bytes()].concat();
-    let mut answer = Vec::new();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (mut columns, mut found) = (Vec::new(), Vec::new());
     let capabilities = admin.capabilities;
-    let told = login::each_row(&mut admin.talk, capabilities, &query, |row| {
-        let mut values = Values::new();
+    let define = |definition: &[u8]| {
+        columns.push(text(rows::column_name(definition)?));
+        Ok(())
+    };
+    let take = |row: &mut Reader<'_>| {
+        let mut values = Vec::new();
         while !row.is_empty() {
-            let text = rows::value(row)?;
-            values.push(text.map(|text| String::from_utf8_lossy(text).into_owned()));
+            values.push(rows::value(row)?.map(text));
         }
-        answer.push(values);
-        Ok(answer.len() <= ROWS_MAX)
-    });
-    told.await.map(|_| answer)
+        found.push(values);
+        Ok(found.len() <= ROWS_MAX)
+    };
+    login::each_row_of_columns(&mut admin.talk, capabilities, &query, define, take).await?;
+    Ok(Answer { columns, rows: found })
 }
 
 /// More rows are no configuration.

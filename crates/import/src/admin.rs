@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::create_table;
+use crate::report::Place;
 use crate::tables::{KNOWN, Tables};
 
 /// A table that is to be asked for.
@@ -27,18 +27,8 @@ impl Wanted {
         KNOWN.iter().map(wanted).collect()
     }
 
-    /// Whether it is the table without which nothing else is of use.
-    pub fn is_of_servers(&self) -> bool {
-        self.table == "mysql_servers"
-    }
-
-    /// Asks how the table was made: the second column of the first row tells. An error: there is none.
-    pub fn columns_question(&self) -> String {
-        format!("SHOW CREATE TABLE {}.{}", self.schema, self.stored)
-    }
-
-    /// Asks for its rows. Of digests only those that rules name.
-    pub fn rows_question(&self) -> String {
+    /// Asks for its rows; of digests only for those that rules name. An error: there is no such table.
+    pub fn question(&self) -> String {
         let Self { table, stored, schema } = self;
         let which = match *table {
             "stats_mysql_query_digest" => {
@@ -64,17 +54,25 @@ struct AnsweredTable {
 }
 
 impl Answers {
-    /// Takes how a table was made, and its rows.
-    pub fn add(&mut self, wanted: &Wanted, made: &str, rows: Vec<Vec<Option<String>>>) {
-        let columns = create_table::columns(made).into_iter().map(|column| column.name);
-        self.tables.push(AnsweredTable { table: wanted.table, columns: columns.collect(), rows });
+    /// Takes the names of a table's columns, and its rows.
+    pub fn add(&mut self, wanted: &Wanted, columns: Vec<String>, rows: Vec<Vec<Option<String>>>) {
+        self.tables.push(AnsweredTable { table: wanted.table, columns, rows });
+    }
+
+    /// Whether there are servers among them, without which nothing else is of use.
+    pub fn have_servers(&self) -> bool {
+        self.tables.iter().any(|it| {
+            it.table == "mysql_servers" && it.columns.iter().any(|name| name == "hostname")
+        })
     }
 
     pub(crate) fn tables(&self, source: &Arc<str>) -> Tables {
         let mut tables = Tables::default();
         for AnsweredTable { table, columns, rows } in &self.tables {
-            for row in rows {
-                tables.add_values(source, table, columns.iter().map(|it| &**it), row.clone());
+            let file: Arc<str> = format!("{source}:{table}").into();
+            for (line, row) in (1..).zip(rows) {
+                let place = Place::new(Arc::clone(&file), line);
+                tables.add_values(place, table, columns.iter().map(|it| &**it), row.clone());
             }
         }
         tables

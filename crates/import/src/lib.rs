@@ -9,8 +9,8 @@
 //! Invariants: no input panics; memory is in proportion to the input; nothing is left out without a line in the report.
 
 pub mod admin;
-mod create_table;
 mod draft;
+mod dump;
 mod form;
 mod haproxy;
 mod ini;
@@ -21,7 +21,6 @@ mod proxysql;
 mod recognize;
 mod report;
 mod settle;
-mod sqlite;
 mod syntax;
 mod tables;
 mod userlist;
@@ -32,7 +31,6 @@ use std::sync::Arc;
 
 pub use self::recognize::Kind;
 pub use self::report::{Finding, Outcome, Place, Report};
-pub use self::sqlite::DatabaseError;
 pub use self::syntax::SyntaxError;
 
 use self::admin::Answers;
@@ -72,8 +70,11 @@ pub enum ImportError {
     NoText(String),
     #[error("{0}: {1}")]
     Syntax(String, SyntaxError),
-    #[error("{0}: {1}")]
-    Database(String, DatabaseError),
+    #[error(
+        "{0} is ProxySQL's database itself. `sqlite3 {0} .dump > proxysql.sql` makes a text of it that can be \
+         imported; a running ProxySQL is asked with --proxysql"
+    )]
+    Database(String),
     #[error("there is nothing in {0} that a proxy could be made of")]
     Nothing(String),
 }
@@ -111,12 +112,8 @@ fn read(source: &Source, work: &mut Work) -> Result<(), ImportError> {
         }
         Contents::File { bytes, kind } => (bytes, *kind),
     };
-    if kind == Some(Kind::ProxySqlDatabase) || (kind.is_none() && bytes.starts_with(sqlite::MAGIC))
-    {
-        let stored = sqlite::read(bytes, tables::is_known);
-        let stored = stored.map_err(|error| ImportError::Database(name(), error))?;
-        proxysql::convert(&tables::of_database(&file, stored), work);
-        return Ok(());
+    if bytes.starts_with(b"SQLite format 3\0") {
+        return Err(ImportError::Database(name()));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| ImportError::NoText(name()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -125,12 +122,14 @@ fn read(source: &Source, work: &mut Work) -> Result<(), ImportError> {
         Kind::ProxySql => {
             tables::of_file(&file, text, work).map(|tables| proxysql::convert(&tables, work))
         }
+        Kind::ProxySqlDump => {
+            dump::read(&file, text).map(|tables| proxysql::convert(&tables, work))
+        }
         Kind::MaxScale => {
             ini::parse(text).map(|sections| maxscale::convert(&file, &sections, work))
         }
         Kind::HaProxy => haproxy::convert(&file, text, work),
         Kind::UserList => userlist::convert(&file, text, work),
-        Kind::ProxySqlDatabase => Ok(()),
     };
     read.map_err(|error| ImportError::Syntax(name(), error))
 }

@@ -5,8 +5,8 @@
 pub enum Kind {
     /// ProxySQL's configuration file.
     ProxySql,
-    /// ProxySQL's database, `proxysql.db`.
-    ProxySqlDatabase,
+    /// What `sqlite3` prints of ProxySQL's database by `.dump`.
+    ProxySqlDump,
     MaxScale,
     HaProxy,
     /// Lines of `"name" "password"`, as PgBouncer has them.
@@ -21,6 +21,9 @@ pub(crate) fn kind(text: &str) -> Option<Kind> {
         let word = line.split([' ', '\t', '=', ':']).next().unwrap_or_default();
         if line.starts_with('"') {
             return Some(Kind::UserList);
+        }
+        if DUMP.iter().any(|it| line.starts_with(it)) {
+            return Some(Kind::ProxySqlDump);
         }
         if line.starts_with('[') && line.ends_with(']') {
             is_ini = true;
@@ -59,6 +62,9 @@ const HAPROXY: &[&str] = &[
 const PROXYSQL: &[&str] =
     &["datadir", "errorlog", "mysql_", "admin_variables", "pgsql_", "@include", "proxysql_"];
 
+/// Statements with which a dump begins.
+const DUMP: &[&str] = &["PRAGMA ", "BEGIN TRANSACTION", "CREATE TABLE "];
+
 const MAXSCALE: &[&str] = &["type", "threads", "router", "module"];
 
 /// A kind shows long before this.
@@ -79,6 +85,7 @@ mod tests {
             ("global\n  daemon\n", Some(Kind::HaProxy)),
             ("listen mysql\n  bind :3306\n", Some(Kind::HaProxy)),
             ("\"app\" \"secret\"\n", Some(Kind::UserList)),
+            ("PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n", Some(Kind::ProxySqlDump)),
             ("", None),
             ("hello\n", None),
             ("[section]\n", None),

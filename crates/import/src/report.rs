@@ -11,8 +11,8 @@ use serde::Serialize;
 /// Where something stands: a line of a file, or a row of a table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    file: Arc<str>,
-    line: u32,
+    pub(crate) file: Arc<str>,
+    pub(crate) line: u32,
 }
 
 impl Place {

@@ -1,11 +1,10 @@
-//! ProxySQL's tables, whether they come from its file, its database or its administration.
+//! ProxySQL's tables, whether they come from its file, a dump of its database or its administration.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::libconfig::{self, Node, NodeKind};
 use crate::report::Place;
-use crate::sqlite::StoredTable;
 use crate::syntax::SyntaxError;
 use crate::work::{Item, Work};
 
@@ -101,17 +100,16 @@ impl Tables {
     /// Adds a row whose values come in the order of these columns.
     pub(crate) fn add_values<'a>(
         &mut self,
-        source: &str,
+        place: Place,
         table: &str,
         columns: impl Iterator<Item = &'a str>,
         values: Vec<Option<String>>,
     ) {
         let Some(table) = known(table) else { return };
-        let line = u32::try_from(self.rows(table).len() + 1).unwrap_or(u32::MAX);
+        let Place { file, line } = place;
         let cells = columns.zip(values).filter_map(|(name, value)| {
             Some((name.to_ascii_lowercase(), Cell { value: value?, line }))
         });
-        let file = format!("{source}:{table}").into();
         self.add(Row { table, file, line, cells: cells.collect() });
     }
 }
@@ -151,18 +149,6 @@ fn known(name: &str) -> Option<&'static str> {
 /// Whether a table of this name is read.
 pub(crate) fn is_known(name: &str) -> bool {
     known(name).is_some()
-}
-
-/// The tables of a database.
-pub(crate) fn of_database(file: &str, stored: Vec<StoredTable>) -> Tables {
-    let mut tables = Tables::default();
-    for StoredTable { name, columns, rows } in stored {
-        for row in rows {
-            let columns = columns.iter().map(|column| &*column.name);
-            tables.add_values(file, &name, columns, row);
-        }
-    }
-    tables
 }
 
 /// The tables of a configuration file. What is none in it is told.

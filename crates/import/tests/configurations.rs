@@ -18,7 +18,7 @@ fn configurations() -> Vec<(String, Vec<u8>)> {
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("reads").path()).collect();
     paths.retain(|path| {
         path.extension()
-            .is_some_and(|it| ["cnf", "cfg", "txt", "db"].iter().any(|kind| *it == **kind))
+            .is_some_and(|it| ["cnf", "cfg", "txt", "sql"].iter().any(|kind| *it == **kind))
     });
     paths.sort();
     let named = |path: &PathBuf| {
@@ -111,7 +111,11 @@ fn what_cannot_be_read_is_told_with_its_place() {
     let cut = "mysql_servers=\n(\n{ address=\"x\"\n";
     assert_eq!(told("p.cnf", cut.as_bytes()), "p.cnf: line 4: the file ends, and a '}' is missing");
     assert_eq!(told("h.cfg", b"global\n user \"x\n"), "h.cfg: line 2: a quote is not closed");
-    assert_eq!(told("p.db", b"SQLite format 3\0"), "p.db: it is no SQLite database");
+    assert_eq!(
+        told("p.db", b"SQLite format 3\0"),
+        "p.db is ProxySQL's database itself. `sqlite3 p.db .dump > proxysql.sql` makes a text of it that can be \
+         imported; a running ProxySQL is asked with --proxysql"
+    );
     assert_eq!(
         told("u", b"\"a\" \"b\"\n\"c\n"),
         "u: line 2: a line is \"name\" \"password\", with quotes doubled inside"

@@ -7,7 +7,7 @@ use import::{Contents, Kind, Source};
 use proptest::prelude::*;
 
 const KINDS: [Kind; 5] =
-    [Kind::ProxySql, Kind::ProxySqlDatabase, Kind::MaxScale, Kind::HaProxy, Kind::UserList];
+    [Kind::ProxySql, Kind::ProxySqlDump, Kind::MaxScale, Kind::HaProxy, Kind::UserList];
 
 fn samples() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configurations");
@@ -15,7 +15,7 @@ fn samples() -> Vec<Vec<u8>> {
         fs::read_dir(folder).expect("is there").map(|it| it.expect("reads").path()).collect();
     paths.retain(|path| {
         path.extension()
-            .is_some_and(|it| ["cnf", "cfg", "txt", "db"].iter().any(|kind| *it == **kind))
+            .is_some_and(|it| ["cnf", "cfg", "txt", "sql"].iter().any(|kind| *it == **kind))
     });
     paths.sort();
     paths.iter().map(|path| fs::read(path).expect("reads")).collect()

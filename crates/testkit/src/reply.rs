@@ -29,6 +29,8 @@ pub enum Reply {
     },
     /// Rows of as many columns as the first one has; `None` is NULL.
     Table(Vec<Vec<Option<&'static str>>>),
+    /// The same, with the names of the columns.
+    NamedTable(&'static [&'static str], Vec<Vec<Option<&'static str>>>),
     /// One column, so many rows of so many bytes each.
     Many {
         rows: usize,
@@ -136,11 +138,12 @@ impl Out<'_> {
                 self.end_of_rows(*more);
             }
             Reply::Table(rows) => {
-                self.header_of(rows.first().map_or(1, Vec::len));
-                for row in rows {
-                    self.packet(|out| row.iter().for_each(|value| put_value(out, *value)));
-                }
-                self.end_of_rows(false);
+                self.header_of(&vec!["value"; rows.first().map_or(1, Vec::len)]);
+                self.rows_of(rows);
+            }
+            Reply::NamedTable(columns, rows) => {
+                self.header_of(columns);
+                self.rows_of(rows);
             }
             Reply::Binary(value) => {
                 self.header();
@@ -184,7 +187,7 @@ impl Out<'_> {
         });
         for count in [parameters, columns] {
             for _ in 0..count {
-                self.column();
+                self.column("value");
             }
             if count > 0 && !self.capabilities.has(Capabilities::DEPRECATE_EOF) {
                 self.eof(Status::AUTOCOMMIT);
@@ -193,21 +196,28 @@ impl Out<'_> {
     }
 
     fn header(&mut self) {
-        self.header_of(1);
+        self.header_of(&["value"]);
     }
 
-    fn header_of(&mut self, columns: usize) {
-        self.packet(|out| out.put_lenenc(columns as u64));
-        (0..columns).for_each(|_| self.column());
+    fn header_of(&mut self, columns: &[&str]) {
+        self.packet(|out| out.put_lenenc(columns.len() as u64));
+        columns.iter().for_each(|name| self.column(name));
         if !self.capabilities.has(Capabilities::DEPRECATE_EOF) {
             self.eof(Status::AUTOCOMMIT);
         }
     }
 
-    fn column(&mut self) {
+    fn rows_of(&mut self, rows: &[Vec<Option<&'static str>>]) {
+        for row in rows {
+            self.packet(|out| row.iter().for_each(|value| put_value(out, *value)));
+        }
+        self.end_of_rows(false);
+    }
+
+    fn column(&mut self, name: &str) {
         let extended = self.capabilities.has(Capabilities::EXTENDED_METADATA);
         self.packet(|out| {
-            for name in ["def", "", "", "", "value", ""] {
+            for name in ["def", "", "", "", name, ""] {
                 out.put_lenenc_bytes(name.as_bytes());
             }
             if extended {

@@ -72,6 +72,15 @@ pub fn value<'a>(row: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Malformed> {
     }
 }
 
+/// The name of a column, from its definition.
+pub fn column_name(definition: &[u8]) -> Result<&[u8], Malformed> {
+    let mut reader = Reader::new(definition);
+    for part in ["catalog", "schema", "table", "table's own name"] {
+        reader.lenenc_bytes(part)?;
+    }
+    reader.lenenc_bytes("column's name")
+}
+
 /// Payloads, one after the other.
 struct Packets<'a>(&'a [u8]);
 
@@ -95,6 +104,13 @@ mod tests {
         let mut out = Vec::new();
         payloads.iter().fold(1, |sequence, payload| put_packet(&mut out, sequence, payload));
         out
+    }
+
+    #[test]
+    fn columns_have_names() {
+        let definition = b"\x03def\x01s\x01t\x01o\x04name\x04real\x0c\x3f\0";
+        assert_eq!(column_name(definition), Ok(&b"name"[..]));
+        assert!(column_name(&definition[..12]).is_err());
     }
 
     #[test]

@@ -132,56 +132,45 @@ fn a_file_is_written_once_and_the_status_tells() {
 }
 
 #[test]
-fn a_database_with_changes_beside_it_is_not_read() {
+fn a_database_is_imported_by_its_dump() {
     let folder = tempfile::tempdir().unwrap();
-    let database = folder.path().join("proxysql.db");
-    fs::copy(configurations().join("proxysql-database.db"), &database).unwrap();
-    fs::write(folder.path().join("proxysql.db-wal"), "changes").unwrap();
-    let output = flifo(folder.path(), &["import", "proxysql.db"]);
-    assert_eq!(output.status.code(), Some(69), "{}", said(&output));
-    assert!(said(&output).contains("proxysql.db-wal has changes"), "{}", said(&output));
-    fs::write(folder.path().join("proxysql.db-wal"), "").unwrap();
-    let output = flifo(folder.path(), &["import", "proxysql.db"]);
+    fs::copy(configurations().join("proxysql-dump.sql"), folder.path().join("proxysql.sql"))
+        .unwrap();
+    let output = flifo(folder.path(), &["import", "proxysql.sql"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    fs::write(folder.path().join("proxysql.db"), b"SQLite format 3\0").unwrap();
+    let output = flifo(folder.path(), &["import", "--force", "proxysql.db"]);
+    assert_eq!(output.status.code(), Some(78), "{}", said(&output));
+    assert!(said(&output).contains("`sqlite3 proxysql.db .dump"), "{}", said(&output));
 }
 
-/// What a ProxySQL answers: to each question about a table, how it was made, or its rows.
+/// What a ProxySQL answers to questions about its tables.
 fn answer(question: &str) -> Reply {
     let cell = |it: &'static str| (it != "NULL").then_some(it);
-    let table = |rows: &[&[&'static str]]| {
-        Reply::Table(rows.iter().map(|row| row.iter().map(|it| cell(it)).collect()).collect())
+    let table = |columns, rows: &[&[&'static str]]| {
+        let rows = rows.iter().map(|row| row.iter().map(|it| cell(it)).collect()).collect();
+        Reply::NamedTable(columns, rows)
     };
-    let made = |statement: &'static str| table(&[&["x", statement]]);
     match question {
-        "SHOW CREATE TABLE main.runtime_mysql_servers" => made(
-            "CREATE TABLE x (hostgroup_id INT , hostname VARCHAR , port INT , PRIMARY KEY (hostname))",
+        "SELECT * FROM main.runtime_mysql_servers" => table(
+            &["hostgroup_id", "hostname", "port"],
+            &[&["10", "10.0.0.11", "3306"], &["20", "10.0.0.12", "3306"]],
         ),
-        "SELECT * FROM main.runtime_mysql_servers" => {
-            table(&[&["10", "10.0.0.11", "3306"], &["20", "10.0.0.12", "3306"]])
+        "SELECT * FROM main.runtime_mysql_replication_hostgroups" => {
+            table(&["writer_hostgroup", "reader_hostgroup"], &[&["10", "20"]])
         }
-        "SHOW CREATE TABLE main.runtime_mysql_replication_hostgroups" => {
-            made("CREATE TABLE x (writer_hostgroup INT, reader_hostgroup INT)")
-        }
-        "SELECT * FROM main.runtime_mysql_replication_hostgroups" => table(&[&["10", "20"]]),
-        "SHOW CREATE TABLE main.runtime_mysql_users" => made(
-            "CREATE TABLE x (username VARCHAR, password VARCHAR, default_hostgroup INT, backend INT, frontend INT)",
+        "SELECT * FROM main.runtime_mysql_users" => table(
+            &["username", "password", "default_hostgroup", "backend", "frontend"],
+            &[&["app", "secret", "10", "0", "1"], &["app", "secret", "10", "1", "0"]],
         ),
-        "SELECT * FROM main.runtime_mysql_users" => {
-            table(&[&["app", "secret", "10", "0", "1"], &["app", "secret", "10", "1", "0"]])
-        }
-        "SHOW CREATE TABLE main.runtime_mysql_query_rules" => made(
-            "CREATE TABLE x (rule_id INTEGER PRIMARY KEY, active INT, digest VARCHAR, error_msg VARCHAR, apply INT)",
+        "SELECT * FROM main.runtime_mysql_query_rules" => table(
+            &["rule_id", "active", "digest", "error_msg", "apply"],
+            &[&["1", "1", "0xAB", "no", "1"], &["2", "0", "NULL", "no", "1"]],
         ),
-        "SELECT * FROM main.runtime_mysql_query_rules" => {
-            table(&[&["1", "1", "0xAB", "no", "1"], &["2", "0", "NULL", "no", "1"]])
-        }
-        "SHOW CREATE TABLE stats.stats_mysql_query_digest" => {
-            made("CREATE TABLE x (hostgroup INT, digest VARCHAR, digest_text VARCHAR)")
-        }
         digests if digests.starts_with("SELECT * FROM stats.stats_mysql_query_digest WHERE") => {
-            table(&[&["10", "0xab", "SELECT ? FROM t"]])
+            table(&["hostgroup", "digest", "digest_text"], &[&["10", "0xab", "SELECT ? FROM t"]])
         }
-        tables if tables.starts_with("SHOW CREATE TABLE") => Reply::Err(1045, "no such table"),
+        tables if tables.starts_with("SELECT * FROM") => Reply::Err(1045, "no such table"),
         other => honest(&[&[3], other.as_bytes()].concat()),
     }
 }
