@@ -148,11 +148,13 @@ pub(crate) fn expire_backends(worker: &Rc<Worker>) {
         worker.locals().for_each(|local| supply::close_idle_for(worker, local, age));
     }
     rights::close_stale(worker);
-    // A statement whose client is gone was killed; a server that does not even end it then loses the backend.
+    // A statement whose client is gone was killed; a server that does not even end it then loses the backend. A reset
+    // for which a client waits takes as long as the server needs to undo what was done.
     for backend in worker.backends.borrow().values() {
         let orphaned = backend.in_flight.borrow().front().is_some_and(|flight| {
-            let is_unheard = flight.client.is_none() || matches!(flight.purpose, Purpose::Reset(_));
-            is_unheard && now - flight.since >= kill::PATIENCE
+            let undoes = matches!(flight.purpose, Purpose::Reset(_));
+            let is_awaited = flight.client.is_some() || undoes && backend.holder.borrow().is_some();
+            !is_awaited && now - flight.since >= kill::PATIENCE
         });
         if orphaned {
             backend.close();

@@ -2,6 +2,7 @@
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -160,6 +161,36 @@ fn a_server_that_pauses_is_waited_for() {
         assert_eq!(client.read_answer(), row("2"));
         assert_eq!(client.query("SELECT 4"), row("4"));
     }
+    let (status, log) = flifo.stop();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
+}
+
+/// A long transaction is undone in minutes. Its locks are there until then, and its client is told nothing before.
+#[test]
+fn a_reset_takes_as_long_as_the_server_needs() {
+    let server = PrivateServer::start_default().expect("a private server");
+    let (flifo, password) = before(&server, "[checks]\nkind = \"none\"\n");
+    let login = || FakeClient::login(flifo.port(), PrivateServer::USER, &password);
+    let mut client = login().unwrap();
+    client.query("SELECT GET_LOCK('long', 1)").unwrap();
+    let pid = Pid::from_raw(server.pid().unwrap() as i32).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    wait_for("all of the server's threads to pause", || has_paused(pid));
+    client.send_packet(0, &[0x1f]);
+    let (tell, told) = channel();
+    let waits = thread::spawn(move || {
+        let answer = client.read_answer();
+        let _ = tell.send(());
+        (client, answer)
+    });
+    // A command for which no client waits has ten seconds.
+    let early = told.recv_timeout(Duration::from_secs(13));
+    kill_process(pid, Signal::CONT).unwrap();
+    assert_eq!(early, Err(RecvTimeoutError::Timeout), "the server has not answered");
+    let (mut client, answer) = waits.join().unwrap();
+    assert_eq!(answer, Ok(vec![]));
+    assert_eq!(login().unwrap().query("SELECT IS_FREE_LOCK('long')"), row("1"));
+    assert_eq!(client.query("SELECT 4"), row("4"));
     let (status, log) = flifo.stop();
     assert!(status.success() && !log.contains("panicked"), "{log}");
 }
