@@ -35,6 +35,8 @@ pub struct Net {
     pub digest: u64,
     /// The server does nothing before this time.
     pub stands_until: u64,
+    /// The process has no file descriptor left before this time.
+    pub descriptors_from: u64,
 }
 
 /// A connection.
@@ -100,6 +102,7 @@ impl Net {
             is_server_down: false,
             digest: 0,
             stands_until: 0,
+            descriptors_from: 0,
         }
     }
 
@@ -117,6 +120,9 @@ impl Net {
 
     /// The process connects to the server.
     pub fn dial(&mut self) -> io::Result<Memory> {
+        if !self.has_descriptors() {
+            return Err(io::Error::from_raw_os_error(EMFILE));
+        }
         if self.is_server_down {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -126,6 +132,11 @@ impl Net {
         self.model.accept(number, &mut deeds);
         self.carry_out(deeds);
         Ok(near)
+    }
+
+    /// Whether the process can have another connection.
+    pub const fn has_descriptors(&self) -> bool {
+        self.now >= self.descriptors_from
     }
 
     /// A client connects to the process. The first end is the process's.
@@ -369,6 +380,9 @@ impl Net {
         self.carry_out(deeds);
     }
 }
+
+/// "Too many open files", on Linux.
+const EMFILE: i32 = 24;
 
 fn address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, host], port))

@@ -34,7 +34,8 @@ pub struct Shape {
     pub clients: usize,
     /// Of each client.
     pub steps: usize,
-    /// Things go wrong: connections break, the server dies or stands still, statements are killed.
+    /// Things go wrong: connections break, the server dies or stands still, statements are killed, the process has no
+    /// file descriptor left.
     pub faults: bool,
     /// Its configuration is read again now and then, and is another one each time.
     pub reloads: bool,
@@ -249,7 +250,10 @@ impl<'a> World<'a> {
                 fault = Some(Fault::Late(self.began.elapsed()));
                 break;
             }
-            while let (Some(process), Ok(end)) = (processes.last(), accepted.try_recv()) {
+            // Without a descriptor it accepts none: they wait in the backlog.
+            while let (true, Some(process)) = (lock(&self.net).has_descriptors(), processes.last())
+                && let Ok(end) = accepted.try_recv()
+            {
                 process.accept(end);
             }
             self.turn(&processes).await;
@@ -341,7 +345,7 @@ impl<'a> World<'a> {
         if !dice.once_in(150) {
             return;
         }
-        match dice.below(8) {
+        match dice.below(9) {
             0 | 1 => net.cut(true),
             2 => net.cut(false),
             3 => {
@@ -350,6 +354,7 @@ impl<'a> World<'a> {
                 self.comes_up.set(Some(net.now + 1 + dice.below(3000)));
             }
             4 => net.stands_until = net.now + 1 + dice.below(4000),
+            5 => net.descriptors_from = net.now + 1 + dice.below(4000),
             _ => net.kill(),
         }
     }
