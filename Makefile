@@ -14,6 +14,7 @@ KEPT := $(abspath $(TARGET))/kept-data
 # Tests wait for servers most of the time: with two tests for each CPU, three fifths of the CPUs are idle for minutes.
 TESTS := $(shell echo $$(( $$(nproc) * 3 )))
 
+SHELL := /bin/bash
 .PHONY: check demo package test
 .NOTPARALLEL:
 
@@ -27,7 +28,7 @@ check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace --lib --bins
-	cargo test --package testkit --test it -- tidy:: structure::
+	cargo test --package testkit --test it -- tidy:: structure:: words::
 	cargo run --quiet --package xtask -- sim --seconds 60
 
 test:
@@ -36,7 +37,13 @@ test:
 	cargo clippy --workspace --all-targets -- -D warnings
 	PATH="$(abspath $(TARGET))/tools/bin:$$PATH" cargo deny --log-level error check licenses bans sources
 	@rm -rf $(KEPT) && mkdir -p $(KEPT)
-	FLIFO_IS_BUILT=1 FLIFO_KEPT_DATA=$(KEPT) RUST_TEST_THREADS=$(TESTS) cargo test --workspace
+	@# How long a test takes is told by an option that is not stable yet: the tests alone see that they may use it.
+	@set -o pipefail; host=$$(rustc -vV | sed -n 's/host: //p' | tr a-z- A-Z_) \
+		&& export FLIFO_IS_BUILT=1 FLIFO_KEPT_DATA=$(KEPT) RUST_TEST_THREADS=$(TESTS) \
+		&& env "CARGO_TARGET_$${host}_RUNNER=env RUSTC_BOOTSTRAP=1" \
+			cargo test --workspace -- -Z unstable-options --report-time | tee $(TARGET)/tests.txt
+	@echo 'The slowest tests:'
+	@sed -n 's/^test \(.*\) \.\.\. ok <\(.*\)s>$$/\2 s  \1/p' $(TARGET)/tests.txt | sort -nr | head
 
 package:
 	@cargo build --release --locked --package flifo --package flifo-bench

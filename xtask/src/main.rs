@@ -1,4 +1,4 @@
-//! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
+//! What maintainers run beside `cargo test`: `cargo xtask drivers | sysbench-matrix |
 //! beyond | bulk | cost | statement-cost | gate-cost | rule-cost | iteration-cost | differ | logins | logs | linear | hostile | impostors |
 //! reloads | rights | rules | servers | set-up | sim | share-cost | cache-cost | package | upgrades |
 //! texts`.
@@ -39,7 +39,6 @@ mod upgrades;
 mod variant;
 mod ways;
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
@@ -60,8 +59,6 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Checks format and lints, and runs all tests.
-    Ci,
     /// Runs all of sysbench's database workloads each way; any error fails.
     SysbenchMatrix {
         #[command(flatten)]
@@ -299,7 +296,6 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Ci => ci(),
         Task::SysbenchMatrix { extent, program } => {
             let flifo = program.find(&extent.modes)?;
             matrix::run(&extent, flifo, &Interrupt::listen()?)
@@ -401,28 +397,14 @@ fn run(task: Task) -> Result<()> {
     }
 }
 
-fn ci() -> Result<()> {
-    cargo(&["fmt", "--all", "--check"])?;
-    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    // What a server makes of its data before its first start is made once for all tests.
-    let kept = tempfile::tempdir()?;
-    cargo_with(&["test", "--workspace"], &[("FLIFO_KEPT_DATA", kept.path().as_os_str())])
-}
-
 fn build_flifo() -> Result<PathBuf> {
     cargo(&["build", "--release", "--package", "flifo", "--package", "flifo-bench"])?;
     Ok(repository::target().join("release/flifo"))
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
-    cargo_with(arguments, &[])
-}
-
-fn cargo_with(arguments: &[&str], environment: &[(&str, &OsStr)]) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(arguments).envs(environment.iter().copied()).current_dir(repository::root());
-    let status = command.status()?;
+    let status = Command::new(cargo).args(arguments).current_dir(repository::root()).status()?;
     ensure!(status.success(), "`cargo {}` failed ({status})", arguments.join(" "));
     Ok(())
 }
