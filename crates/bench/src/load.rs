@@ -15,6 +15,6 @@ mod thread;
 mod turn;
 
 pub use self::account::{Account, OpenError, connect_once};
-pub use self::connection::{Answer, Broken, Connection, Desk};
+pub use self::connection::{Answer, Broken, Buffers, Connection};
 pub use self::recorder::Recorder;
 pub use self::turn::{Ended, Order, Outcome, TurnMoment, run};

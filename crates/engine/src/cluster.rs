@@ -511,12 +511,12 @@ impl Cluster {
             self.writer = Some(next);
             self.knowledge.forget_past(next);
         }
-        self.take_back();
+        self.keep_rewound_writer();
         self.settle(now);
     }
 
     /// The writer went back, and is the writer all the same: it has again what it lacked, or that was decided.
-    fn take_back(&mut self) {
+    fn keep_rewound_writer(&mut self) {
         let Some(writer) = self.writer.filter(|at| self.may_write(*at).is_ok()) else { return };
         if self.knowledge.went_back(writer).is_some() {
             self.lost = self.lack(writer);

@@ -35,7 +35,7 @@ pub struct RowCounts {
     affected_on: Option<u64>,
     found: Option<u64>,
     found_on: Option<u64>,
-    /// The backend that surely has no messages, not even another client's.
+    /// The backend that surely has no diagnostics, not even another client's.
     clean: Option<u64>,
 }
 
@@ -141,8 +141,8 @@ impl RowCounts {
         (self.found, self.found_on) = (Some(found), None);
     }
 
-    /// What these say was found before all else was forgotten. If only a backend knows, that is asked before its session
-    /// begins anew, too.
+    /// What these say was found before all else was forgotten. If only a backend knows, that is asked before its
+    /// session begins anew, too.
     pub fn keep_found_of(&mut self, before: &Self) {
         (self.found, self.found_on) = (before.found, before.found_only_on());
     }
@@ -168,13 +168,13 @@ impl RowCounts {
         }
     }
 
-    /// A statement has cleared the messages on this backend, and has left none.
+    /// A statement has cleared the diagnostics on this backend, and has left none.
     pub const fn see_clean(&mut self, backend: u64) {
         self.clean = Some(backend);
     }
 
-    /// A statement has left messages on this backend.
-    pub fn see_messages(&mut self, backend: u64) {
+    /// A statement has left diagnostics on this backend.
+    pub fn see_diagnostics(&mut self, backend: u64) {
         self.clean = self.clean.filter(|on| *on != backend);
     }
 

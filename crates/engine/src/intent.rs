@@ -5,12 +5,12 @@
 
 mod alters;
 mod builtins;
+mod diagnostics_use;
 mod digest;
 mod either;
 mod ends;
 mod inserts;
 pub(crate) mod looks;
-mod messages;
 mod moves;
 mod reader;
 mod readings;
@@ -19,11 +19,11 @@ mod traits;
 mod words;
 
 pub(crate) use builtins::is_one_of;
+pub use diagnostics_use::DiagnosticsUse;
 pub use digest::Digest;
 pub use ends::Ends;
 pub use inserts::Inserts;
 pub use looks::LooksUp;
-pub use messages::Messages;
 pub use moves::{Moves, entered};
 pub use reader::Intent;
 pub(crate) use reader::is_builtin_function;

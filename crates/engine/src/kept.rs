@@ -117,7 +117,7 @@ pub const NUMBERS: &str = "SELECT FOUND_ROWS(), @@warning_count, @@error_count, 
 pub const COUNTS: &str = "SELECT NULL, @@warning_count, @@error_count, ROW_COUNT()";
 
 /// Asks for as many as MySQL keeps by default, however many a client may have it keep.
-pub const MESSAGES: &str = "SHOW WARNINGS LIMIT 1024";
+pub const WARNINGS: &str = "SHOW WARNINGS LIMIT 1024";
 
 /// Asks MariaDB for what `SHOW WARNINGS` leaves out. It has to be asked last: it may fail.
 pub const STATES: &str = "BEGIN NOT ATOMIC \
@@ -131,7 +131,7 @@ pub const STATES: &str = "BEGIN NOT ATOMIC \
     SELECT a; END";
 
 impl SavedDiagnostics {
-    /// What a backend has answered to [`NUMBERS`], without the rows found, and to [`MESSAGES`], of which the last rows may
+    /// What a backend has answered to [`NUMBERS`], without the rows found, and to [`WARNINGS`], of which the last rows may
     /// be missing, and [`STATES`]. `None`: it makes no sense, or there is no room for the first message.
     pub fn read(
         (warnings, errors): (u64, u64),
@@ -150,7 +150,7 @@ impl SavedDiagnostics {
         (has_any && errors <= warnings).then(|| Box::new(kept))
     }
 
-    /// How many of these rows of [`MESSAGES`] there are, and how many of them are errors.
+    /// How many of these rows of [`WARNINGS`] there are, and how many of them are errors.
     pub fn count(messages: &[Row]) -> (u64, u64) {
         let is_error = |row: &&Row| row.first().and_then(Option::as_deref) == Some(b"Error");
         (messages.len() as u64, messages.iter().filter(is_error).count() as u64)

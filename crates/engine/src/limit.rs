@@ -275,22 +275,22 @@ impl Auto {
         self.trace.iter()
     }
 
-    /// Time has passed: the limit from now on. `line`: how many slots are held, while a statement waits for one.
-    pub fn tick(&mut self, now: Duration, seen: LimitTotals, line: Option<u32>) -> u32 {
+    /// Time has passed: the limit from now on. `queued`: how many slots are held, while a statement waits for one.
+    pub fn tick(&mut self, now: Duration, seen: LimitTotals, queued: Option<u32>) -> u32 {
         if self.must_brake(now, seen) {
             self.pull(now, seen);
             return self.limit;
         }
         // A statement that waits while nothing runs does not wait for the limit.
-        let line = line.filter(|held| *held > 0);
-        let is_stalled = self.progress.is_stalled(now, seen.completed, line.is_some(), self.stay);
-        if let Some(held) = line.filter(|_| is_stalled) {
+        let queued = queued.filter(|held| *held > 0);
+        let is_stalled = self.progress.is_stalled(now, seen.completed, queued.is_some(), self.stay);
+        if let Some(held) = queued.filter(|_| is_stalled) {
             self.let_one_in(now, held);
             return self.limit;
         }
         match self.rhythm {
-            Rhythm::Own => self.tick_own(now, seen, line.is_some()),
-            Rhythm::Clock => self.tick_clock(now, seen, line.is_some()),
+            Rhythm::Own => self.tick_own(now, seen, queued.is_some()),
+            Rhythm::Clock => self.tick_clock(now, seen, queued.is_some()),
         }
         self.limit
     }

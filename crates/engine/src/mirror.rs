@@ -1,21 +1,21 @@
 //! Mirrors: statements of one cluster that also run in another one, whose replies are compared and thrown away.
 //!
 //! Pure decisions: which statements may be mirrored ([`fit`]), how many copies may be held, wait and run
-//! ([`MirrorState`], [`line`]), what two replies are to each other ([`compare`]), and what is remembered of each
-//! statement ([`book`]). Invariants: a copy is counted once, by what became of it; everything that is held has a bound;
+//! ([`MirrorState`], [`queue`]), what two replies are to each other ([`compare`]), and what is remembered of each
+//! statement ([`comparisons`]). Invariants: a copy is counted once, by what became of it; everything that is held has a bound;
 //! a copy that finds no room is dropped.
 
-pub mod book;
 pub mod compare;
+pub mod comparisons;
 pub mod fit;
-pub mod line;
+pub mod queue;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use book::Book;
+use comparisons::Comparisons;
 
 /// Why a statement that a rule would mirror was not compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub struct MirrorState {
     waiting: AtomicUsize,
     running: AtomicUsize,
     is_removed: AtomicBool,
-    book: Mutex<Book>,
+    comparisons: Mutex<Comparisons>,
 }
 
 impl MirrorState {
@@ -139,8 +139,8 @@ impl MirrorState {
     }
 
     /// What is known of each statement.
-    pub fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn comparisons(&self) -> MutexGuard<'_, Comparisons> {
+        self.comparisons.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

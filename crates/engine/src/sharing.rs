@@ -52,7 +52,7 @@ pub enum CutOut {
     Again,
     /// The reply is too long, or so many are kept for clients that there is no room for it.
     TooLarge,
-    /// It has left messages, an error that comes from more than the text, or a change of the session.
+    /// It has left diagnostics, an error that comes from more than the text, or a change of the session.
     Unfit,
 }
 

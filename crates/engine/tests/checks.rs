@@ -33,7 +33,7 @@ enum Event {
     Change,
 }
 
-/// What is known of a subject outside of any desk.
+/// What is known of a subject outside of any scheduler.
 struct Known {
     subject: Arc<Subject>,
     /// By which worker, in which of its lives.

@@ -29,7 +29,7 @@ pub(crate) fn run(command: PlacementCommand) -> u8 {
 
 fn configured(file: Option<&Path>) -> Result<PathBuf, u8> {
     match config::load(file, &Overrides::default()) {
-        Ok((plan, _)) => Ok(placement::book_path(&plan)),
+        Ok((plan, _)) => Ok(placement::journal_path(&plan)),
         Err(problems) => {
             problems.iter().for_each(complain);
             Err(CONFIG)

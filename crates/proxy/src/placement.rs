@@ -1,7 +1,7 @@
 //! Placement: where and with which right the server's threads and the workers run, when the server is on this machine.
 //!
 //! Owns a thread of its own, which looks, asks [`engine::placement`] and does what that says. Invariants: nothing of it
-//! is on the road; whatever is changed is in the book first, and undone when the thread ends, by the next start, or by
+//! is on the road; whatever is changed is in the journal first, and undone when the thread ends, by the next start, or by
 //! `flifo placement restore`; without permission nothing is changed, and the command is told that would do it.
 
 mod actuator;
@@ -52,7 +52,7 @@ pub(crate) struct PlacementKeeper {
 pub(crate) enum Reach {
     /// All that its user may.
     All,
-    /// In a sandbox that was made for it, with the book in this folder.
+    /// In a sandbox that was made for it, with the journal in this folder.
     Folder(PathBuf),
     /// It may look.
     Nothing,
@@ -64,7 +64,7 @@ impl Reach {
         match (plan.hardening.sandbox, acts(policy)) {
             (Sandbox::Off, _) => Self::All,
             (Sandbox::On, true) => {
-                Self::Folder(book_path(plan).parent().map(Path::to_owned).unwrap_or_default())
+                Self::Folder(journal_path(plan).parent().map(Path::to_owned).unwrap_or_default())
             }
             (Sandbox::On, false) => Self::Nothing,
         }
@@ -75,7 +75,7 @@ impl Reach {
         !acts(plan.placement.policy.engine())
             || match self {
                 Self::All => true,
-                Self::Folder(folder) => book_path(plan).parent() == Some(folder),
+                Self::Folder(folder) => journal_path(plan).parent() == Some(folder),
                 Self::Nothing => false,
             }
     }
@@ -151,7 +151,7 @@ impl Drop for Guard {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            // Its book is still there.
+            // Its journal is still there.
             let _ = restore(&self.path);
         }
     }
@@ -162,8 +162,8 @@ pub fn restore(path: &Path) -> Result<Option<Undone>, JournalError> {
     journal::restore_left(path, &Tree::live())
 }
 
-/// Where the book of changes is.
-pub fn book_path(plan: &Plan) -> PathBuf {
+/// Where the journal of changes is.
+pub fn journal_path(plan: &Plan) -> PathBuf {
     if let Some(path) = &plan.placement.state_file {
         return path.clone();
     }
@@ -200,7 +200,7 @@ pub(crate) fn policy(plan: &Plan) -> Policy {
 
 /// Undoes what a predecessor has left. Returns what may be done from now on.
 pub(crate) fn succeed(plan: &Plan) -> Policy {
-    let path = book_path(plan);
+    let path = journal_path(plan);
     let policy = plan.placement.policy.engine();
     match restore(&path) {
         Ok(None) => policy,
@@ -232,7 +232,7 @@ fn start(threads: Threads, policy: Policy) -> io::Result<Option<Guard>> {
     if policy == Policy::Off {
         return Ok(None);
     }
-    let path = book_path(&threads.plan);
+    let path = journal_path(&threads.plan);
     let (stop, stopped) = oneshot::channel();
     let journal = Journal::new(path.clone(), Tree::live());
     let watch = move || match Builder::new_current_thread().enable_all().build() {

@@ -4,13 +4,17 @@
 
 use std::time::Duration;
 
-use super::connection::{Answer, Broken, Connection, Desk};
+use super::connection::{Answer, Broken, Buffers, Connection};
 
 /// Takes a row that no table of sysbench's has, and keeps it.
-pub(super) async fn hold(connection: &mut Connection, desk: &Desk, row: u32) -> Result<(), String> {
+pub(super) async fn hold(
+    connection: &mut Connection,
+    buffers: &Buffers,
+    row: u32,
+) -> Result<(), String> {
     let hold = format!("INSERT INTO sbtest1 (id, k, c, pad) VALUES ({row}, 0, '', '')");
     for text in ["BEGIN", &hold] {
-        match connection.query(desk, text, |_| {}).await {
+        match connection.query(buffers, text, |_| {}).await {
             Ok(Answer::Refused { code, message }) => {
                 return Err(format!("{message} (error {code})"));
             }
@@ -23,10 +27,10 @@ pub(super) async fn hold(connection: &mut Connection, desk: &Desk, row: u32) -> 
 
 /// Waits for that row until the connection breaks. A wait may end by the server's own limit, or by that of what is
 /// measured.
-pub(super) async fn wait_for(connection: &mut Connection, desk: &Desk, row: u32) -> Broken {
+pub(super) async fn wait_for(connection: &mut Connection, buffers: &Buffers, row: u32) -> Broken {
     let wait = format!("UPDATE sbtest1 SET k=k+1 WHERE id={row}");
     loop {
-        if let Err(error) = connection.query(desk, &wait, |_| {}).await {
+        if let Err(error) = connection.query(buffers, &wait, |_| {}).await {
             return error;
         }
         tokio::time::sleep(PAUSE).await;

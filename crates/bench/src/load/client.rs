@@ -82,7 +82,7 @@ pub(super) async fn idle(load_thread: Rc<LoadThread>) {
 
 /// Lives a client that is not measured; the first ones of these hold a row each.
 pub(super) async fn stand_by(load_thread: Rc<LoadThread>, number: u32) {
-    let (bystanders, desk) = (load_thread.order.workload.bystanders, &load_thread.desk);
+    let (bystanders, buffers) = (load_thread.order.workload.bystanders, &load_thread.buffers);
     let row = bystanders.row(load_thread.turn, number);
     let refuse = |why: &str| load_thread.progress.refuse(&format!("a client for hot rows: {why}"));
     let mut connection = match open(&load_thread).await {
@@ -90,7 +90,7 @@ pub(super) async fn stand_by(load_thread: Rc<LoadThread>, number: u32) {
         Err(error) => return refuse(&error.to_string()),
     };
     if number < bystanders.holders {
-        if let Err(why) = bystander::hold(&mut connection, desk, row).await {
+        if let Err(why) = bystander::hold(&mut connection, buffers, row).await {
             return refuse(&why);
         }
         load_thread.progress.ready();
@@ -100,7 +100,7 @@ pub(super) async fn stand_by(load_thread: Rc<LoadThread>, number: u32) {
         load_thread.started().await;
         tokio::select! {
             () = load_thread.released() => {}
-            why = bystander::wait_for(&mut connection, desk, row) => refuse(&why.to_string()),
+            why = bystander::wait_for(&mut connection, buffers, row) => refuse(&why.to_string()),
         }
     }
     load_thread.progress.closed();
@@ -248,11 +248,11 @@ impl Client {
                 let Prepared { id, types } = *known;
                 known.types = Types::Known;
                 let write = |out: &mut Vec<u8>| statement.put_execute(id, types, draw, out);
-                connection.ask(&load_thread.desk, Shape::Results, write).await
+                connection.ask(&load_thread.buffers, Shape::Results, write).await
             }
             _ => {
                 let write = |out: &mut Vec<u8>| statement.put_query(draw, out);
-                connection.ask(&load_thread.desk, Shape::Results, write).await
+                connection.ask(&load_thread.buffers, Shape::Results, write).await
             }
         }
     }
@@ -270,7 +270,7 @@ impl Client {
                 let mut id = NOT_PREPARED;
                 if !statement.is_text_only() && (table == 1 || statement.needs_table()) {
                     let write = |out: &mut Vec<u8>| statement.put_prepare(table, out);
-                    match connection.ask(&load_thread.desk, Shape::Prepared, write).await? {
+                    match connection.ask(&load_thread.buffers, Shape::Prepared, write).await? {
                         Answer::Prepared(given) => id = given,
                         // Older servers cannot prepare everything: then it is sent as text.
                         Answer::Refused { code: UNSUPPORTED, .. } | Answer::Done => {}
@@ -309,7 +309,7 @@ impl Client {
             out.push(Opcode::Query as u8);
             out.extend_from_slice(b"ROLLBACK");
         };
-        if let Err(error) = connection.ask(&load_thread.desk, Shape::Results, write).await {
+        if let Err(error) = connection.ask(&load_thread.buffers, Shape::Results, write).await {
             self.lose(&error, load_thread.alarm.now());
         }
     }

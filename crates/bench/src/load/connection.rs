@@ -15,12 +15,12 @@ use wire::{Capabilities, Malformed, statement};
 
 /// The buffers of a thread. They are used between two waits only.
 #[derive(Debug)]
-pub struct Desk {
+pub struct Buffers {
     out: RefCell<Vec<u8>>,
     input: RefCell<Vec<u8>>,
 }
 
-impl Default for Desk {
+impl Default for Buffers {
     fn default() -> Self {
         Self { out: RefCell::default(), input: RefCell::new(vec![0; INPUT]) }
     }
@@ -75,30 +75,30 @@ impl Connection {
     /// Sends a command, whose payload `write` appends, and reads its reply.
     pub async fn ask(
         &mut self,
-        desk: &Desk,
+        buffers: &Buffers,
         shape: Shape,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Answer, Broken> {
-        if let Some(unsent) = self.send(desk, write)? {
+        if let Some(unsent) = self.send(buffers, write)? {
             self.stream.write_all(&unsent).await?;
         }
         if self.stream.wants_flush() {
             self.stream.flush().await?;
         }
-        self.receive(desk, shape, |_| {}).await
+        self.receive(buffers, shape, |_| {}).await
     }
 
     /// Runs a statement as text, and shows every piece of its reply that is read.
     pub async fn query(
         &mut self,
-        desk: &Desk,
+        buffers: &Buffers,
         text: &str,
         see: impl FnMut(&[u8]),
     ) -> Result<Answer, Broken> {
         let mut packet = Vec::new();
         put_packet(&mut packet, 0, &[&[Opcode::Query as u8], text.as_bytes()].concat());
         self.stream.write_all(&packet).await?;
-        self.receive(desk, Shape::Results, see).await
+        self.receive(buffers, Shape::Results, see).await
     }
 
     /// Says goodbye. Whether it is heard does not matter any more.
@@ -111,10 +111,10 @@ impl Connection {
     /// Writes as much as the socket takes; returns what it did not take.
     fn send(
         &self,
-        desk: &Desk,
+        buffers: &Buffers,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Option<Vec<u8>>, Broken> {
-        let mut out = desk.out.borrow_mut();
+        let mut out = buffers.out.borrow_mut();
         out.clear();
         put_packet_with(&mut out, 0, write);
         let written = match self.stream.try_write(&out) {
@@ -127,7 +127,7 @@ impl Connection {
 
     async fn receive(
         &mut self,
-        desk: &Desk,
+        buffers: &Buffers,
         shape: Shape,
         mut see: impl FnMut(&[u8]),
     ) -> Result<Answer, Broken> {
@@ -135,7 +135,7 @@ impl Connection {
         let mut answer = Answer::Done;
         loop {
             self.stream.readable().await?;
-            let mut input = desk.input.borrow_mut();
+            let mut input = buffers.input.borrow_mut();
             let read = match self.stream.try_read(&mut input) {
                 Ok(0) => return Err(Broken::Closed),
                 Ok(read) => read,

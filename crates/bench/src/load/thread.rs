@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::alarm::Alarm;
 use super::client;
-use super::connection::Desk;
+use super::connection::Buffers;
 use super::pace::Pace;
 use super::recorder::Recorder;
 use super::turn::Order;
@@ -27,7 +27,7 @@ use super::turn::Order;
 pub(super) struct LoadThread {
     pub(super) order: Arc<Order>,
     pub(super) progress: Arc<Progress>,
-    pub(super) desk: Desk,
+    pub(super) buffers: Buffers,
     pub(super) recorder: RefCell<Recorder>,
     pub(super) alarm: Alarm,
     pub(super) pace: Pace,
@@ -143,7 +143,7 @@ async fn gather(
     let bystanders = (thread..bystanders).step_by(threads as usize);
     let load_thread = Rc::new(LoadThread {
         progress: Arc::clone(progress),
-        desk: Desk::default(),
+        buffers: Buffers::default(),
         recorder: RefCell::new(Recorder::new(numbers.len())),
         alarm: Alarm::new(epoch)?,
         pace: Pace::new(order.pacing, thread, threads, order.seed),

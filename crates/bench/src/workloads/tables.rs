@@ -7,7 +7,7 @@ use backend::Address;
 
 use super::random::{Distribution, Random};
 use crate::interrupt::Interrupt;
-use crate::load::{Account, Answer, Connection, Desk, connect_once};
+use crate::load::{Account, Answer, Buffers, Connection, connect_once};
 use crate::progress::Progress;
 
 /// How many tables of how many rows.
@@ -60,7 +60,7 @@ pub fn prepare(
     let mut progress = Progress::begin(&what, u64::from(tables) * u64::from(rows));
     let mut filled = 0;
     connect_once(account, address, async |connection| {
-        let mut clerk = Clerk { connection, desk: Desk::default() };
+        let mut clerk = Clerk { connection, buffers: Buffers::default() };
         for table in 1..=tables {
             let mut random = Random::split(seed, u64::from(table));
             clerk.create(table).await?;
@@ -83,7 +83,7 @@ pub fn prepare(
 /// Drops all tables sbtest1, sbtest2… Returns how many there were.
 pub fn cleanup(account: &Account, address: &Address) -> Result<u32, TablesError> {
     connect_once(account, address, async |connection| {
-        let mut clerk = Clerk { connection, desk: Desk::default() };
+        let mut clerk = Clerk { connection, buffers: Buffers::default() };
         let tables = clerk.count_tables().await?;
         for table in 1..=tables {
             clerk.run(&format!("DROP TABLE IF EXISTS sbtest{table}")).await?;
@@ -101,7 +101,7 @@ pub fn inspect(
     rows: Option<u32>,
 ) -> Result<Extent, TablesError> {
     connect_once(account, address, async |connection| {
-        let mut clerk = Clerk { connection, desk: Desk::default() };
+        let mut clerk = Clerk { connection, buffers: Buffers::default() };
         let found = clerk.count_tables().await?;
         if found == 0 {
             return Err(TablesError::None(account.schema.clone()));
@@ -129,7 +129,7 @@ pub fn inspect(
 /// Talks with a server about tables.
 struct Clerk {
     connection: Connection,
-    desk: Desk,
+    buffers: Buffers,
 }
 
 impl Clerk {
@@ -165,7 +165,7 @@ impl Clerk {
     }
 
     async fn run(&mut self, text: &str) -> Result<(), TablesError> {
-        let answer = self.connection.query(&self.desk, text, |_| {}).await?;
+        let answer = self.connection.query(&self.buffers, text, |_| {}).await?;
         see(answer, text)
     }
 
@@ -173,7 +173,7 @@ impl Clerk {
     async fn column(&mut self, text: &str) -> Result<Vec<String>, TablesError> {
         let mut bytes = Vec::new();
         let keep = |piece: &[u8]| bytes.extend_from_slice(piece);
-        let answer = self.connection.query(&self.desk, text, keep).await?;
+        let answer = self.connection.query(&self.buffers, text, keep).await?;
         see(answer, text)?;
         Ok(values(&bytes))
     }

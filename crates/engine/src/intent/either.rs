@@ -1,9 +1,9 @@
 //! A text that servers read in two ways: what may be true of it is what is true of either.
 
+use super::diagnostics_use::DiagnosticsUse;
 use super::ends::Ends;
 use super::inserts::Inserts;
 use super::looks::LooksUp;
-use super::messages::Messages;
 use super::moves::Moves;
 use super::reader::Intent;
 use super::traits::Trait;
@@ -43,10 +43,12 @@ impl Intent {
                 LooksUp::Perhaps
             },
             moves: Moves::No,
-            messages: match (self.messages, other.messages) {
+            diagnostics: match (self.diagnostics, other.diagnostics) {
                 (one, same) if one == same => one,
-                (one, two) if one.are_asked_for() || two.are_asked_for() => Messages::Diagnosed,
-                _ => Messages::Unsure,
+                (one, two) if one.are_asked_for() || two.are_asked_for() => {
+                    DiagnosticsUse::Diagnosed
+                }
+                _ => DiagnosticsUse::Unsure,
             },
             read: None,
             digest: self.digest,

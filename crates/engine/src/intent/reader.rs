@@ -12,11 +12,11 @@ use crate::own_id;
 use crate::pin::Pin;
 
 use super::builtins::{BUILTINS, LONGEST, is_one_of, upper};
+use super::diagnostics_use::DiagnosticsUse;
 use super::digest::{Digest, Digester};
 use super::ends::Ends;
 use super::inserts::{self, Inserts};
 use super::looks::{LooksReader, LooksUp};
-use super::messages::Messages;
 use super::moves::Moves;
 use super::sets::{SetReader, Sets};
 use super::words;
@@ -41,8 +41,8 @@ pub struct Intent {
     pub looks_up: LooksUp,
     /// Whether it enters a schema.
     pub moves: Moves,
-    /// What it does with the messages of statements before it.
-    pub messages: Messages,
+    /// What it does with the diagnostics of statements before it.
+    pub diagnostics: DiagnosticsUse,
     /// The digest of the statement, if it only reads: it changes nothing, locks nothing, and asks for nothing of its
     /// session. To run it twice has no observable effect.
     pub read: Option<Digest>,
@@ -156,7 +156,7 @@ pub(super) enum Mark {
     /// Its strings may be statements.
     Prepares,
     /// It is `SHOW WARNINGS` or `SHOW ERRORS`, without a count.
-    ShowsMessages,
+    ShowsDiagnostics,
     /// It has a `LIMIT`, so that a comma may separate an offset from it.
     Limits,
 }
@@ -210,11 +210,11 @@ impl<'a> Reader<'a> {
         self.finish_set();
         if self.set.is_some() && self.found.pin.is_some() {
             // Not all of it has been read.
-            self.doubt_messages();
+            self.doubt_diagnostics();
         }
         let asks = self.found.has(Trait::AsksInsertId)
             || self.found.counts != Asked::default()
-            || self.found.messages.are_asked_for();
+            || self.found.diagnostics.are_asked_for();
         if is_plain && self.marks.has(Mark::OnlyReads) && !asks && self.found.pin.is_none() {
             self.found.read = Some(self.digester.digest());
         }
@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
             (true, Selects::No) if self.found.sets.is_some() || self.marks.has(Mark::Use) => {
                 Finds::Nothing
             }
-            (true, Selects::No) if self.marks.has(Mark::ShowsMessages) => Finds::Nothing,
+            (true, Selects::No) if self.marks.has(Mark::ShowsDiagnostics) => Finds::Nothing,
             // What triggers select is not counted.
             (true, Selects::No) if self.marks.has(Mark::Insert) => Finds::Nothing,
             (true, Selects::One) if self.marks.has(Mark::OnlyReads) => Finds::Rows,
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
         self.found.traits.add_if(Trait::Fires, inserts::may_fire(name));
         self.found.traits.add_if(Trait::Alters, alters::may_alter(name));
         let (verb, pin) = self.first_word(name);
-        self.begin_messages(word);
+        self.begin_diagnostics(word);
         self.verb = verb;
         self.marks
             .set(Mark::OnlyReads, self.statements == 1 && word.eq_ignore_ascii_case(b"SELECT"));
@@ -299,12 +299,12 @@ impl<'a> Reader<'a> {
             | b"EXPLAIN" | b"HELP" | b"SAVEPOINT" | b"RELEASE" | b"OPTIMIZE" | b"CHECK"
             | b"REPAIR" | b"CHECKSUM" | b"PURGE" | b"SHUTDOWN" => (Verb::Other, None),
             b"UPDATE" | b"DELETE" => {
-                self.clear_messages();
+                self.clear_diagnostics();
                 (Verb::Other, None)
             }
             b"INSERT" | b"REPLACE" => {
                 self.found.inserts = Inserts::Reported;
-                self.clear_messages();
+                self.clear_diagnostics();
                 (Verb::Insert, None)
             }
             // `ANALYZE` runs what it analyses.
@@ -344,19 +344,19 @@ impl<'a> Reader<'a> {
             b"HANDLER" => (Verb::Other, Some(Pin::Handler)),
             b"XA" => (Verb::Other, Some(Pin::Xa)),
             b"GET" => {
-                self.ask_for_messages(Messages::Diagnosed);
+                self.ask_for_diagnostics(DiagnosticsUse::Diagnosed);
                 self.found.counts.affected |= !self.marks.has(Mark::Behind);
                 // What it gets goes into user variables; these pin.
                 (Verb::Other, None)
             }
             // It leaves those before where they are, and puts its own behind them.
             b"RESIGNAL" => {
-                self.ask_for_messages(Messages::Diagnosed);
+                self.ask_for_diagnostics(DiagnosticsUse::Diagnosed);
                 (Verb::Other, None)
             }
             // What it leaves is a message like another statement's.
             b"SIGNAL" => {
-                self.clear_messages();
+                self.clear_diagnostics();
                 (Verb::Other, None)
             }
             _ => (Verb::Other, Some(Pin::Unreadable)),
@@ -395,14 +395,14 @@ impl<'a> Reader<'a> {
             Token::Word(name)
                 if self.depth == 0 && previous.is_word("FROM") && !is_one_of(name, &["DUAL"]) =>
             {
-                self.clear_messages();
+                self.clear_diagnostics();
                 self.word(previous, name);
             }
             Token::Quoted(_) if self.depth == 0 && previous.is_word("FROM") => {
-                self.clear_messages()
+                self.clear_diagnostics()
             }
             Token::Symbol(b'(') if self.depth == 0 && previous.is_word("FROM") => {
-                self.clear_messages();
+                self.clear_diagnostics();
                 self.depth += 1;
             }
             Token::Symbol(b')') => self.depth = self.depth.saturating_sub(1),
@@ -481,7 +481,7 @@ impl<'a> Reader<'a> {
             _ if are_columns => {}
             _ if is_unknown => {
                 self.found.pin(Pin::Function);
-                self.doubt_messages();
+                self.doubt_diagnostics();
             }
             _ => {}
         }
@@ -515,7 +515,7 @@ impl<'a> Reader<'a> {
         if is_table {
             self.selects = Selects::Several;
         }
-        self.word_of_messages(name);
+        self.word_of_diagnostics(name);
         match name {
             b"SELECT" if self.selects == Selects::No => self.selects = Selects::One,
             b"SELECT"
@@ -565,13 +565,13 @@ impl<'a> Reader<'a> {
             b"FOUND_ROWS" => self.found.counts.found |= !self.marks.has(Mark::Behind),
             b"ROW_COUNT" => self.found.counts.affected |= !self.marks.has(Mark::Behind),
             b"WARNINGS" | b"ERRORS" if self.verb == Verb::Show => {
-                self.marks.set(Mark::ShowsMessages, previous.is_word("SHOW"));
-                let how = if self.marks.has(Mark::ShowsMessages) {
-                    Messages::Shown
+                self.marks.set(Mark::ShowsDiagnostics, previous.is_word("SHOW"));
+                let how = if self.marks.has(Mark::ShowsDiagnostics) {
+                    DiagnosticsUse::Shown
                 } else {
-                    Messages::Counted
+                    DiagnosticsUse::Counted
                 };
-                self.ask_for_messages(how);
+                self.ask_for_diagnostics(how);
             }
             b"VARIABLES" if self.verb == Verb::Show => {
                 self.found.traits.add_if(Trait::ShowsVariables, !previous.is_word("GLOBAL"));
@@ -598,7 +598,7 @@ impl<'a> Reader<'a> {
         let mut capitals = [0; LONGEST];
         match upper(name, &mut capitals) {
             b"LAST_INSERT_ID" | b"IDENTITY" => self.found.traits.add(Trait::AsksInsertId),
-            b"WARNING_COUNT" | b"ERROR_COUNT" => self.ask_for_messages(Messages::Spent),
+            b"WARNING_COUNT" | b"ERROR_COUNT" => self.ask_for_diagnostics(DiagnosticsUse::Spent),
             b"LAST_GTID" => {
                 self.found.traits.add(Trait::AsksGtid);
                 self.marks.remove(Mark::OnlyReads);

@@ -91,7 +91,7 @@ mod tests {
         let (judged, _) = judged.split_once("\n    }\n").expect("it ends");
         let (within, _) = from.split_once("\n    }\n").expect("it ends");
         let mut words = 0;
-        for text in [within, judged, include_str!("messages.rs")] {
+        for text in [within, judged, include_str!("diagnostics_use.rs")] {
             for literal in text.split("b\"").skip(1).filter_map(|rest| rest.split('"').next()) {
                 assert!(may_matter(literal.as_bytes()), "{literal} is not among the words");
                 assert!(may_matter(literal.to_lowercase().as_bytes()), "{literal}");

@@ -36,7 +36,7 @@ struct Run {
     now: Duration,
     seen: LimitTotals,
     random: u64,
-    owed: f64,
+    due: f64,
     /// What the rate is multiplied by for now.
     weather: f64,
 }
@@ -45,7 +45,7 @@ impl Run {
     fn new(bounds: LimitBounds, rhythm: Rhythm) -> Self {
         let now = Duration::from_secs(1_000_000_000);
         let auto = Auto::new(bounds, rhythm, now);
-        Self { auto, now, seen: LimitTotals::default(), random: 7, owed: 0.0, weather: 1.0 }
+        Self { auto, now, seen: LimitTotals::default(), random: 7, due: 0.0, weather: 1.0 }
     }
 
     fn ticks(&mut self, server: Server, time: Duration) {
@@ -57,10 +57,10 @@ impl Run {
             let rate = server.rate(limit) * self.weather;
             // Some noise: what completes in a tick is off by up to a tenth.
             let noise = 0.9 + 0.2 * self.draw();
-            self.owed += rate * TICK.as_secs_f64() * noise;
+            self.due += rate * TICK.as_secs_f64() * noise;
             let took = (1e6 * limit / rate) as u64;
-            while self.owed >= 1.0 {
-                self.owed -= 1.0;
+            while self.due >= 1.0 {
+                self.due -= 1.0;
                 self.seen.add(took, server.is_busy);
             }
             self.seen.alarms += server.alarms;

@@ -5,7 +5,7 @@ use wire::text::Text;
 
 use super::Unmirrored;
 use crate::counts::Asked;
-use crate::intent::{Intent, Messages, Trait};
+use crate::intent::{DiagnosticsUse, Intent, Trait};
 use crate::statement::part::parts;
 
 /// What a mirror takes.
@@ -32,7 +32,7 @@ pub fn judge(text: Text<'_>, intent: &Intent, takes: MirrorTakes) -> Result<(), 
         return Err(Unmirrored::Kind);
     }
     let is_free = intent.pin.is_none()
-        && intent.messages == Messages::Go
+        && intent.diagnostics == DiagnosticsUse::Go
         && intent.counts == Asked::default()
         && !OF_SESSION.iter().any(|asks| intent.has(*asks));
     if is_free { Ok(()) } else { Err(Unmirrored::Session) }
@@ -67,7 +67,7 @@ mod tests {
             ("SELECT a FROM t ORDER BY a LIMIT 3", Ok(()), Ok(())),
             ("SELECT NOW() FROM t", Ok(()), Ok(())),
             ("SELECT RAND() FROM t", Ok(()), Ok(())),
-            // Such a one tells of the messages of the statement before.
+            // Such a one tells of the diagnostics of the statement before.
             ("SELECT NOW()", Err(Session), Err(Session)),
             ("SELECT a FROM t FOR UPDATE", Err(Kind), Err(Kind)),
             ("SELECT a INTO @v FROM t", Err(Kind), Err(Kind)),

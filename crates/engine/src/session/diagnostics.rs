@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The variable that says what messages are written in.
+/// The variable that says what diagnostics are written in.
 pub const CHARSET: &str = "character_set_results";
 
 /// Where the errors and warnings of a session's last statements are.
@@ -21,7 +21,7 @@ pub enum Diagnostics {
     Lost,
 }
 
-/// How many messages the last statement has left, as MySQL tells it again.
+/// How many diagnostics the last statement has left, as MySQL tells it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Told {
     Known(u16),

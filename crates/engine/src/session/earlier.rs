@@ -1,8 +1,8 @@
-//! Where the answer is to a statement that asks for what came before it: messages, counts of rows, the last insert id.
-//! It is on the client's own backend, on another one, kept here, or nowhere any more; it is never another client's.
+//! Where the answer is to a statement that asks for what came before it: diagnostics, counts of rows, the last insert
+//! id. It is on the client's own backend, on another one, kept here, or nowhere any more; it is never another client's.
 //!
-//! * Messages keep the backend with its client, until a statement clears them or another client has waited for the
-//!   backend.
+//! * Diagnostics keep the backend with its client, until a statement clears them or another client has waited for
+//!   the backend.
 //! * Counts are told by the backend that the client used last, if no other client has used it since.
 //! * The last insert id is known by the backend of the insert. Before another client uses that backend, it is asked for
 //!   the id.
@@ -12,14 +12,14 @@ use super::facts::Facts;
 use super::state::Session;
 use crate::counts::{Asked, RowCounts};
 use crate::insert_id::InsertId;
-use crate::intent::{Inserts, Messages, Trait};
+use crate::intent::{DiagnosticsUse, Inserts, Trait};
 use crate::kept::Server;
 
 /// Whether a statement may ask for anything that was before it: nearly none does.
 #[inline]
 pub fn may_ask(session: &Session, facts: &Facts) -> bool {
     session.pin().is_some()
-        || facts.messages.are_asked_for()
+        || facts.diagnostics.are_asked_for()
         || facts.counts != Asked::default()
         || facts.calls
         || facts.inserts != Inserts::No
@@ -27,9 +27,9 @@ pub fn may_ask(session: &Session, facts: &Facts) -> bool {
         || facts.has(Trait::ShowsVariables)
 }
 
-/// Where the messages are that a statement asks for.
+/// Where the diagnostics are that a statement asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MessagesPlace {
+pub enum DiagnosticsPlace {
     /// On the client's backend, or it asks for none.
     Backend,
     /// They are these rows.
@@ -37,25 +37,25 @@ pub enum MessagesPlace {
     Discarded,
 }
 
-/// Where the messages are that this statement asks for.
-pub fn messages(session: &Session, facts: &Facts, server: Server) -> MessagesPlace {
-    match (facts.messages, session.diagnostics()) {
-        (Messages::Counted | Messages::Spent, Diagnostics::Kept)
+/// Where the diagnostics are that this statement asks for.
+pub fn diagnostics(session: &Session, facts: &Facts, server: Server) -> DiagnosticsPlace {
+    match (facts.diagnostics, session.diagnostics()) {
+        (DiagnosticsUse::Counted | DiagnosticsUse::Spent, Diagnostics::Kept)
             if session.kept().is_some_and(|kept| !kept.can_be_told(server)) =>
         {
-            MessagesPlace::Discarded
+            DiagnosticsPlace::Discarded
         }
-        (Messages::Shown, Diagnostics::Kept) => {
+        (DiagnosticsUse::Shown, Diagnostics::Kept) => {
             let rows = facts.shows.zip(session.kept()).and_then(|((shows, format), kept)| {
-                // Not known for a client that has run nothing yet: then its messages are Flifo's own.
+                // Not known for a client that has run nothing yet: then its diagnostics are Flifo's own.
                 let charset = session.settings.as_ref().and_then(|it| it.get(CHARSET));
                 kept.rows(shows, format, charset.unwrap_or_default())
             });
-            rows.map_or(MessagesPlace::Discarded, MessagesPlace::Kept)
+            rows.map_or(DiagnosticsPlace::Discarded, DiagnosticsPlace::Kept)
         }
-        (Messages::Diagnosed, Diagnostics::Kept) => MessagesPlace::Discarded,
-        (asked, Diagnostics::Lost) if asked.are_asked_for() => MessagesPlace::Discarded,
-        _ => MessagesPlace::Backend,
+        (DiagnosticsUse::Diagnosed, Diagnostics::Kept) => DiagnosticsPlace::Discarded,
+        (asked, Diagnostics::Lost) if asked.are_asked_for() => DiagnosticsPlace::Discarded,
+        _ => DiagnosticsPlace::Backend,
     }
 }
 
@@ -229,40 +229,43 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_shown_from_what_is_kept_or_discarded() {
+    fn diagnostics_are_shown_from_what_is_kept_or_discarded() {
         let mut session = Session::new(None, Status::default());
         let shows = crate::kept::Shows::read(
             wire::text::Lexed::default().text(b"SHOW WARNINGS", wire::lex::Dialect::default()),
         );
         let shown = Facts {
-            messages: Messages::Shown,
+            diagnostics: DiagnosticsUse::Shown,
             shows: shows.map(|shows| (shows, Format::Text)),
             ..Facts::default()
         };
         assert_eq!(
-            messages(&session, &shown, Server::MariaDb),
-            MessagesPlace::Backend,
+            diagnostics(&session, &shown, Server::MariaDb),
+            DiagnosticsPlace::Backend,
             "there are none"
         );
-        session.keep_messages(SavedDiagnostics::error(1064, *b"42000", b"Syntax", b""));
-        let MessagesPlace::Kept(rows) = messages(&session, &shown, Server::MariaDb) else {
+        session.keep_diagnostics(SavedDiagnostics::error(1064, *b"42000", b"Syntax", b""));
+        let DiagnosticsPlace::Kept(rows) = diagnostics(&session, &shown, Server::MariaDb) else {
             panic!("they are kept")
         };
         assert_eq!(rows.len(), 1);
-        let diagnosed = Facts { messages: Messages::Diagnosed, ..Facts::default() };
-        assert_eq!(messages(&session, &diagnosed, Server::MariaDb), MessagesPlace::Discarded);
+        let diagnosed = Facts { diagnostics: DiagnosticsUse::Diagnosed, ..Facts::default() };
+        assert_eq!(diagnostics(&session, &diagnosed, Server::MariaDb), DiagnosticsPlace::Discarded);
         assert!(may_ask(&session, &shown) && may_ask(&session, &diagnosed));
         assert!(!may_ask(&session, &Facts::default()));
-        let counted = Facts { messages: Messages::Counted, ..Facts::default() };
-        let place = |session: &Session, server| messages(session, &counted, server);
-        assert_eq!(place(&session, Server::MySql), MessagesPlace::Backend);
+        let counted = Facts { diagnostics: DiagnosticsUse::Counted, ..Facts::default() };
+        let place = |session: &Session, server| diagnostics(session, &counted, server);
+        assert_eq!(place(&session, Server::MySql), DiagnosticsPlace::Backend);
         for _ in 0..40 {
             session.add_message(Message::error(1, *b"HY000", b""), 64, b"");
         }
-        assert_eq!(place(&session, Server::MariaDb), MessagesPlace::Backend);
-        assert_eq!(place(&session, Server::MySql), MessagesPlace::Discarded, "too many errors");
-        session.lose_messages();
-        assert_eq!(messages(&session, &shown, Server::MariaDb), MessagesPlace::Discarded);
-        assert_eq!(messages(&session, &Facts::default(), Server::MariaDb), MessagesPlace::Backend);
+        assert_eq!(place(&session, Server::MariaDb), DiagnosticsPlace::Backend);
+        assert_eq!(place(&session, Server::MySql), DiagnosticsPlace::Discarded, "too many errors");
+        session.lose_diagnostics();
+        assert_eq!(diagnostics(&session, &shown, Server::MariaDb), DiagnosticsPlace::Discarded);
+        assert_eq!(
+            diagnostics(&session, &Facts::default(), Server::MariaDb),
+            DiagnosticsPlace::Backend
+        );
     }
 }

@@ -4,7 +4,7 @@ use wire::command::Opcode;
 use wire::text::Text;
 
 use crate::counts::{Asked, Finds};
-use crate::intent::{Digest, Ends, Inserts, Intent, LooksUp, Messages, Moves, Sets, Trait};
+use crate::intent::{DiagnosticsUse, Digest, Ends, Inserts, Intent, LooksUp, Moves, Sets, Trait};
 use crate::kept::{Format, Shows};
 use crate::marks::Marks;
 use crate::pin::Pin;
@@ -23,9 +23,9 @@ pub struct Facts {
     pub finds: Finds,
     /// What becomes of the count of rows affected if it fails.
     pub looks_up: LooksUp,
-    /// What it does with the messages of those before it.
-    pub messages: Messages,
-    /// Its OK tells this number of messages, whatever the backend has.
+    /// What it does with the diagnostics of those before it.
+    pub diagnostics: DiagnosticsUse,
+    /// Its OK tells this number of diagnostics, whatever the backend has.
     pub ok_warnings: Option<u16>,
     pub shows: Option<(Shows, Format)>,
     /// What kind of statement it is, if that is known.
@@ -55,7 +55,7 @@ impl Facts {
 
     /// Learns what a statement's text tells.
     pub fn learn(&mut self, intent: Intent, text: Text<'_>, format: Format) {
-        if intent.messages == Messages::Shown {
+        if intent.diagnostics == DiagnosticsUse::Shown {
             self.shows = Shows::read(text).map(|shows| (shows, format));
         }
         // Where a string with a backslash ends is not known of a client that is passed through: there may be more
@@ -68,7 +68,7 @@ impl Facts {
         self.calls = matches!(intent.pin, Some(Pin::Call | Pin::Function | Pin::TextPrepare));
         self.finds = intent.finds;
         self.looks_up = intent.looks_up;
-        self.messages = intent.messages;
+        self.diagnostics = intent.diagnostics;
         self.kind = Some(intent.digest);
         self.read = intent.read;
         self.sets = intent.sets;
@@ -76,12 +76,13 @@ impl Facts {
         self.ends = intent.ends;
     }
 
-    /// Whether it surely leaves its backend's last insert id as it is. At MySQL the question would clear the messages
-    /// that a statement asks for, or that those of before have left.
+    /// Whether it surely leaves its backend's last insert id as it is. At MySQL the question would clear the
+    /// diagnostics that a statement asks for, or that those of before have left.
     pub fn keeps_insert_id(&self) -> bool {
-        let only_shows = self.messages.are_asked_for()
+        let only_shows = self.diagnostics.are_asked_for()
             && self.inserts == Inserts::No
-            // A `CALL` that asks for messages as well may do anything, and so may what comes behind another statement.
+            // A `CALL` that asks for diagnostics as well may do anything, and so may what comes behind another
+            // statement.
             && self.finds != Finds::Unknown
             && !self.has(Trait::AsksInsertId);
         self.is_still || only_shows

@@ -13,7 +13,7 @@ use super::setup::Purpose;
 use super::state::Session;
 use crate::backend_session::BackendSession;
 use crate::insert_id::OnBackend;
-use crate::intent::Messages;
+use crate::intent::DiagnosticsUse;
 use crate::intent::{LooksUp, Trait};
 use crate::kept::Message;
 use crate::pin::Pin;
@@ -47,7 +47,7 @@ pub struct Behind {
 }
 
 /// Learns from the end of a reply. `assigns`: what the command has set, if that is all it does. `added`: its error, if
-/// that goes behind messages which the backend does not have. The answer is a reason to keep the backend, if there is a
+/// that goes behind diagnostics which the backend does not have. The answer is a reason to keep the backend, if there is a
 /// new one.
 pub fn end(
     session: &mut Session,
@@ -65,11 +65,13 @@ pub fn end(
         session.variables.set(assigns, backend.settings());
     }
     let ok_warnings = facts.ok_warnings.filter(|_| end.is_statement);
-    session.see_end_of_messages(end, facts.messages, ok_warnings, added);
+    session.see_end_of_diagnostics(end, facts.diagnostics, ok_warnings, added);
     match session.diagnostics() {
-        Diagnostics::None if facts.messages == Messages::Go => session.counts.see_clean(backend.id),
-        Diagnostics::OnBackend => session.counts.see_messages(backend.id),
-        _ if end.failed => session.counts.see_messages(backend.id),
+        Diagnostics::None if facts.diagnostics == DiagnosticsUse::Go => {
+            session.counts.see_clean(backend.id)
+        }
+        Diagnostics::OnBackend => session.counts.see_diagnostics(backend.id),
+        _ if end.failed => session.counts.see_diagnostics(backend.id),
         _ => {}
     }
     if end.behind != Behind::default() {
@@ -124,13 +126,13 @@ fn see_behind(session: &mut Session, backend: &BackendSession, end: &End<'_>) {
         false => session.counts.see_none_affected(backend.id),
     }
     let clears = end.behind.reads || end.is_mysql;
-    if !clears || !session.has_messages_on_backend() {
+    if !clears || !session.has_diagnostics_on_backend() {
         return;
     }
     // What fails later may have had warnings before.
     match end.error.filter(|error| is_before_any_row(error.code)) {
         Some(error) => session.keep_error(error.code, error.sqlstate, error.message),
-        None => session.lose_messages(),
+        None => session.lose_diagnostics(),
     }
 }
 
@@ -151,12 +153,12 @@ pub fn end_shared(session: &mut Session, facts: &Facts, end: &SharedEnd<'_>) {
         SharedEnd::Rows { rows, status } => {
             session.see_status(*status);
             session.counts.keep_found(*rows);
-            session.see_told(0, false, facts.messages, None);
-            session.see_messages(0, false, facts.messages);
+            session.see_told(0, false, facts.diagnostics, None);
+            session.see_diagnostics(0, false, facts.diagnostics);
         }
         SharedEnd::Error(error) => {
             session.see_error();
-            session.see_told(0, true, facts.messages, None);
+            session.see_told(0, true, facts.diagnostics, None);
             session.keep_error(error.code, error.sqlstate, error.message);
         }
     }
@@ -206,8 +208,8 @@ pub fn is_done(
             return is_so;
         }
         Purpose::Number(shown) => return see_number(backend, *shown, answer),
-        // It makes an error, if that is what its client's messages are.
-        Purpose::Messages => return true,
+        // It makes an error, if that is what its client's diagnostics are.
+        Purpose::Diagnostics => return true,
         _ if answer.failed => return false,
         Purpose::Schema(schema) => backend.enter_schema(Some(schema.clone())),
         Purpose::SchemaReset => backend.was_reset = true,
@@ -314,7 +316,7 @@ mod tests {
             pair.end(Facts::default(), end);
             assert_eq!(pair.session.diagnostics(), diagnostics);
         }
-        // MariaDB's question for an insert id clears no messages; MySQL's does.
+        // MariaDB's question for an insert id clears no diagnostics; MySQL's does.
         for (is_mysql, diagnostics) in [(false, Diagnostics::OnBackend), (true, Diagnostics::Lost)]
         {
             let behind = Behind { reads: false, asks: true };
@@ -326,7 +328,8 @@ mod tests {
 
     #[test]
     fn what_another_clients_run_has_answered_is_the_clients_own() {
-        let facts = Facts { finds: Finds::Rows, messages: Messages::Go, ..Facts::default() };
+        let facts =
+            Facts { finds: Finds::Rows, diagnostics: DiagnosticsUse::Go, ..Facts::default() };
         let mut session = Session::new(None, Status::AUTOCOMMIT);
         let rows = SharedEnd::Rows { rows: 7, status: Status::AUTOCOMMIT };
         session.keep_error(1146, *b"42S02", b"of the statement before");

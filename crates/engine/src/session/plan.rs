@@ -20,7 +20,7 @@ use crate::backend_session::BackendSession;
 use crate::calls::{self, CallPlace};
 use crate::counts::Asked;
 use crate::insert_id::InsertId;
-use crate::intent::Messages;
+use crate::intent::DiagnosticsUse;
 use crate::intent::Trait;
 use crate::kept::{SavedDiagnostics, Server};
 use crate::own_id::Tell;
@@ -95,7 +95,7 @@ pub trait OtherClients {
     fn found_is_on(&self, client: u32, backend: u64) -> bool;
 }
 
-/// Uses a table, else MariaDB keeps the messages of statements before it; and one that is no engine's, else it refuses
+/// Uses a table, else MariaDB keeps the diagnostics of statements before it; and one that is no engine's, else it refuses
 /// between the end of a global transaction and its commit.
 const CLEAR: &str = "DO (SELECT 1 FROM information_schema.CHARACTER_SETS LIMIT 0)";
 
@@ -202,9 +202,9 @@ impl<'a> Pair<'a> {
             let text = if self.is_mysql { CLEAR_ON_MYSQL } else { CLEAR };
             told.push(Setup::query(Purpose::Clear, text));
         }
-        if let Some(kept) = needs.messages {
+        if let Some(kept) = needs.diagnostics {
             let server = Server::of(self.is_mysql);
-            told.push(Setup::own_query(Purpose::Messages, kept.set_up(server)));
+            told.push(Setup::own_query(Purpose::Diagnostics, kept.set_up(server)));
             told.extend((0..kept.more_errors(server)).map(|_| one_more_error()));
         }
         // What goes ahead affects no rows, or is rows.
@@ -219,7 +219,7 @@ impl<'a> Pair<'a> {
         if told.is_empty() { Plan::Ready } else { Plan::Told(told) }
     }
 
-    /// Has the backend count −1, or 0, rows affected. MySQL forgets its messages at any statement, and a statement that asks
+    /// Has the backend count −1, or 0, rows affected. MySQL forgets its diagnostics at any statement, and a statement that asks
     /// for the count may ask for these as well: it is given commands that keep them.
     fn count(self, affected: i64) -> Setup {
         let purpose = Purpose::Nothing;
@@ -250,7 +250,7 @@ impl<'a> Pair<'a> {
             suits: self.backend.suits(self.session),
             number: self.number(facts),
             clears: self.needs_clear(facts),
-            messages: messages(facts, self.session),
+            diagnostics: diagnostics(facts, self.session),
             inserter: self.inserter(facts),
             finder: self.finder(),
         }
@@ -271,14 +271,14 @@ impl<'a> Pair<'a> {
             && !matches!(session.counts.affected(), Some(-1 | 0))
             && backend.last_client == client
             && session.counts.are_on(Asked { affected: true, found: false }, backend.id);
-        // A refusal would be one of the messages that are asked for.
-        let has_messages = || {
+        // A refusal would be one of the diagnostics that are asked for.
+        let has_diagnostics = || {
             matches!(session.diagnostics(), Diagnostics::OnBackend | Diagnostics::Marked)
-                || facts.messages.are_asked_for()
+                || facts.diagnostics.are_asked_for()
         };
         match tell {
             _ if !is_free || has_count => Tell::Nothing,
-            Tell::Try(_) if has_messages() => Tell::Nothing,
+            Tell::Try(_) if has_diagnostics() => Tell::Nothing,
             tell => tell,
         }
     }
@@ -286,9 +286,9 @@ impl<'a> Pair<'a> {
     #[inline]
     fn needs_clear(self, facts: &Facts) -> bool {
         let Self { session, backend, .. } = self;
-        let needs_none = match (facts.messages, session.diagnostics()) {
-            (asked, Diagnostics::None) => asked.are_asked_for() || asked == Messages::Noted,
-            (Messages::Shown | Messages::Noted, Diagnostics::Kept) => true,
+        let needs_none = match (facts.diagnostics, session.diagnostics()) {
+            (asked, Diagnostics::None) => asked.are_asked_for() || asked == DiagnosticsUse::Noted,
+            (DiagnosticsUse::Shown | DiagnosticsUse::Noted, Diagnostics::Kept) => true,
             _ => false,
         };
         needs_none && !session.counts.is_clean(backend.id)
@@ -303,8 +303,8 @@ impl<'a> Pair<'a> {
         {
             return None;
         }
-        // What may insert must know what is there already; if it asks for messages as well, its number is lost.
-        let may_insert = facts.read.is_none() && !facts.messages.are_asked_for();
+        // What may insert must know what is there already; if it asks for diagnostics as well, its number is lost.
+        let may_insert = facts.read.is_none() && !facts.diagnostics.are_asked_for();
         (may_insert || self.others.insert_id_is_on(inserter, backend.id)).then_some(inserter)
     }
 
@@ -320,7 +320,7 @@ impl<'a> Pair<'a> {
     /// read does no harm where it runs all the same, and can be run again.
     fn enter_schema(self, request: Request<'_>, told: &mut Setups) -> Option<Setup> {
         let (Self { session, backend, .. }, opcode) = (self, request.opcode);
-        // What only shows messages would lose them, should the order fail again.
+        // What only shows diagnostics would lose them, should the order fail again.
         let only_shows = request.facts.shows.is_some() && session.is_schema_in_doubt();
         if request.found.needs_no_schema || only_shows {
             return None;
@@ -428,10 +428,10 @@ struct Needs<'a> {
     /// It is in the client's schema and has its settings.
     suits: bool,
     number: Tell,
-    /// It may have messages, and must have none.
+    /// It may have diagnostics, and must have none.
     clears: bool,
-    /// It must have as many messages as these: the server knows whether they stay.
-    messages: Option<&'a SavedDiagnostics>,
+    /// It must have as many diagnostics as these: the server knows whether they stay.
+    diagnostics: Option<&'a SavedDiagnostics>,
     /// It is to be asked for this client's last insert id.
     inserter: Option<u32>,
     /// The same of how many rows this client has found.
@@ -444,16 +444,16 @@ impl Needs<'_> {
         !self.suits
             || self.number != Tell::Nothing
             || self.clears
-            || self.messages.is_some()
+            || self.diagnostics.is_some()
             || self.inserter.is_some()
             || self.finder.is_some()
     }
 }
 
 #[inline]
-fn messages<'a>(facts: &Facts, session: &'a Session) -> Option<&'a SavedDiagnostics> {
-    match facts.messages {
-        Messages::Counted | Messages::Spent | Messages::Unsure => session.kept(),
+fn diagnostics<'a>(facts: &Facts, session: &'a Session) -> Option<&'a SavedDiagnostics> {
+    match facts.diagnostics {
+        DiagnosticsUse::Counted | DiagnosticsUse::Spent | DiagnosticsUse::Unsure => session.kept(),
         _ => None,
     }
 }
@@ -461,7 +461,7 @@ fn messages<'a>(facts: &Facts, session: &'a Session) -> Option<&'a SavedDiagnost
 /// Leaves one more error on a MySQL backend, and clears nothing: no statement has this number.
 const fn one_more_error() -> Setup {
     let body = std::borrow::Cow::Borrowed(&[0u8; 4] as &[u8]);
-    Setup { purpose: Purpose::Messages, opcode: Opcode::StmtReset, body }
+    Setup { purpose: Purpose::Diagnostics, opcode: Opcode::StmtReset, body }
 }
 
 /// What tells the backend a client's user variables, under the settings that they were set in.

@@ -47,10 +47,10 @@ pub enum Purpose {
     Found { finder: u32, inserter: Option<u32> },
     /// The backend is told its client's user variables.
     UserVariables,
-    /// The backend forgets the messages of other clients' statements.
+    /// The backend forgets the diagnostics of other clients' statements.
     Clear,
-    /// The backend has as many messages as its client should.
-    Messages,
+    /// The backend has as many diagnostics as its client should.
+    Diagnostics,
     /// The backend is asked before it is taken from its client.
     Capture(Question),
     /// No rows are affected, or some are sent.
@@ -67,11 +67,11 @@ pub enum Purpose {
     InitProbe(Rc<InitConnect>),
 }
 
-/// What a backend is asked before it is taken from the client whose messages it has.
+/// What a backend is asked before it is taken from the client whose diagnostics it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     Numbers,
-    Messages,
+    Diagnostics,
     /// Only MariaDB understands it; nothing else depends on it.
     States,
 }
@@ -116,7 +116,7 @@ impl Purpose {
                 | Self::AskInsertId(_)
                 | Self::Found { .. }
                 | Self::Clear
-                | Self::Messages
+                | Self::Diagnostics
                 | Self::Nothing
                 | Self::Number(_)
                 | Self::Begin

@@ -60,11 +60,11 @@ pub struct Session {
     /// The status flags of a session that has done nothing yet.
     #[serde(with = "crate::described::status")]
     pub(super) fresh: Status,
-    /// Its backend has messages of its statements, or had them until another client needed it.
+    /// Its backend has diagnostics of its statements, or had them until another client needed it.
     pub(super) diagnostics: Diagnostics,
-    /// The messages that are kept here: all of them, or those that stand before the ones on the backend.
+    /// The diagnostics that are kept here: all of them, or those that stand before the ones on the backend.
     pub(super) kept: Option<Box<SavedDiagnostics>>,
-    /// How many messages the last statement has left; see [`Session::told`].
+    /// How many diagnostics the last statement has left; see [`Session::told`].
     pub(super) told: Told,
     pub(super) pin: Option<Pin>,
     /// What the statement that runs does to its schema by its text.
@@ -187,13 +187,13 @@ impl Session {
         self.keeps_for_good() || self.keeps_for_now()
     }
 
-    /// Whether the backend can be taken back for a client that waits: that loses only the messages on the backend, and
+    /// Whether the backend can be taken back for a client that waits: that loses only the diagnostics on the backend, and
     /// user variables that another backend can be told.
     pub fn can_yield(&self) -> bool {
         self.keeps_for_now() && !self.keeps_for_good()
     }
 
-    /// Whether nothing but messages and user variables can be a reason to keep the backend.
+    /// Whether nothing but diagnostics and user variables can be a reason to keep the backend.
     pub fn can_do_without(&self) -> bool {
         !self.keeps_for_good()
     }
@@ -211,8 +211,8 @@ impl Session {
 
     /// The backend was taken back.
     pub fn yield_backend(&mut self) {
-        if self.has_messages_on_backend() {
-            self.lose_messages();
+        if self.has_diagnostics_on_backend() {
+            self.lose_diagnostics();
         }
         self.variables.leave();
     }
@@ -223,7 +223,7 @@ impl Session {
 
     /// Whether the backend is asked before another client uses it.
     fn is_told_by_backend(&self) -> bool {
-        self.has_messages_on_backend() || self.counts.are_affected_on_backend()
+        self.has_diagnostics_on_backend() || self.counts.are_affected_on_backend()
     }
 
     fn keeps_for_good(&self) -> bool {

@@ -1,17 +1,17 @@
-//! So many statements of a rule at once: the others wait in a line, and the first one gets the place that is left.
+//! So many statements of a rule at once: the others wait in a queue, and the first one gets the place that is left.
 //!
-//! A place is passed on, not given back and taken again: so the line keeps its order, and no newcomer steps in.
-//! Invariant: a waiter is in the line until it is given a place, or gives up.
+//! A place is passed on, not given back and taken again: so the queue keeps its order, and no newcomer steps in.
+//! Invariant: a waiter is in the queue until it is given a place, or gives up.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The places of a rule, and what waits for one.
 #[derive(Debug, Default)]
-pub struct RuleRoom(Mutex<Line>);
+pub struct RuleRoom(Mutex<Queue>);
 
 #[derive(Debug, Default)]
-struct Line {
+struct Queue {
     running: u32,
     waiting: VecDeque<RuleWaiter>,
 }
@@ -27,31 +27,31 @@ pub struct RuleWaiter {
 impl RuleRoom {
     /// Takes a place, of so many, if one is free and no other command waits. Else this one waits from now on.
     pub fn enter(&self, places: u32, waiter: RuleWaiter) -> bool {
-        let mut line = self.line();
-        let is_free = line.running < places && line.waiting.is_empty();
+        let mut queue = self.queue();
+        let is_free = queue.running < places && queue.waiting.is_empty();
         match is_free {
-            true => line.running += 1,
-            false => line.waiting.push_back(waiter),
+            true => queue.running += 1,
+            false => queue.waiting.push_back(waiter),
         }
         is_free
     }
 
     /// A place is left. It is the first waiter's then; without one, it is free.
     pub fn leave(&self) -> Option<RuleWaiter> {
-        let mut line = self.line();
-        let next = line.waiting.pop_front();
+        let mut queue = self.queue();
+        let next = queue.waiting.pop_front();
         if next.is_none() {
-            line.running = line.running.saturating_sub(1);
+            queue.running = queue.running.saturating_sub(1);
         }
         next
     }
 
     /// A command does not wait any longer.
     pub fn give_up(&self, waiter: RuleWaiter) {
-        self.line().waiting.retain(|it| *it != waiter);
+        self.queue().waiting.retain(|it| *it != waiter);
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,7 +12,7 @@ use super::kind::StatementKind;
 use super::template::Template;
 use super::window::TimeWindow;
 use crate::mirror::fit::MirrorTakes;
-use crate::mirror::line::LineBounds;
+use crate::mirror::queue::MirrorBounds;
 use crate::sharing::ShareReads;
 use wire::like::NamePattern;
 
@@ -215,8 +215,8 @@ impl RuleMirror {
         if self.writes { MirrorTakes::ReadsAndWrites } else { MirrorTakes::Reads }
     }
 
-    pub const fn bounds(&self) -> LineBounds {
-        LineBounds {
+    pub const fn bounds(&self) -> MirrorBounds {
+        MirrorBounds {
             at_once: self.at_once as usize,
             queue: self.queue as usize,
             within: self.within,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use engine::mirror::book::BookLine;
 use engine::mirror::compare::Difference;
+use engine::mirror::comparisons::StatementComparisons;
 use engine::mirror::{MirrorState, Unmirrored};
 use engine::statement::rules::ReadyRule;
 use view::metrics::{Family, Page};
@@ -41,8 +41,8 @@ pub(super) fn mirrors(outside: &Outside, _: &Surveyed, table: &mut Table) {
     let rules = outside.shared.rules();
     for (ready, cluster, state) in rules.iter().filter_map(mirror) {
         let (same, differ) = {
-            let book = state.book();
-            (book.all().same, book.all().differing())
+            let comparisons = state.comparisons();
+            (comparisons.all().same, comparisons.all().differing())
         };
         let of = |is_dropped: bool| {
             let all = Unmirrored::ALL.iter().filter(|(_, why)| why.is_dropped() == is_dropped);
@@ -107,7 +107,7 @@ pub(super) const MIRRORED_NARROW: &[Narrow] = &[
 pub(super) fn mirrored(outside: &Outside, _: &Surveyed, table: &mut Table) {
     let (rules, now) = (outside.shared.rules(), crate::worker::clock::read());
     for (ready, _, state) in rules.iter().filter_map(mirror) {
-        let told = state.book().told();
+        let told = state.comparisons().told();
         for (digest, line) in told {
             let last = line.last.as_ref();
             let text = match digest {
@@ -132,14 +132,19 @@ pub(super) fn mirrored(outside: &Outside, _: &Surveyed, table: &mut Table) {
 }
 
 /// The mean time of a statement.
-fn mean(all: Duration, line: &BookLine) -> Value {
+fn mean(all: Duration, line: &StatementComparisons) -> Value {
     let compared = line.compared().max(1) as f64;
     (all.as_secs_f64() / compared).into()
 }
 
 /// Statements are counted from now on.
 pub(super) fn reset(outside: &Outside) {
-    outside.shared.rules().iter().filter_map(mirror).for_each(|(_, _, state)| state.book().reset());
+    outside
+        .shared
+        .rules()
+        .iter()
+        .filter_map(mirror)
+        .for_each(|(_, _, state)| state.comparisons().reset());
 }
 
 /// What monitoring reads.
@@ -155,7 +160,7 @@ pub(super) fn metrics(outside: &Outside, page: &mut Page) {
         "Statements whose copy was answered as the client was.",
     );
     for (ready, _, state) in &all {
-        page.sample(&[("rule", &ready.rule.name)], state.book().all().same);
+        page.sample(&[("rule", &ready.rule.name)], state.comparisons().all().same);
     }
     page.family(
         "flifo_mirror_differ_total",
@@ -163,7 +168,7 @@ pub(super) fn metrics(outside: &Outside, page: &mut Page) {
         "Statements whose copy was answered in another way, by what differs first.",
     );
     for (ready, _, state) in &all {
-        let differing = state.book().all().differing;
+        let differing = state.comparisons().all().differing;
         for (name, difference) in Difference::ALL {
             let labels = [("rule", &*ready.rule.name), ("what", name)];
             page.sample(&labels, differing[difference as usize]);

@@ -290,7 +290,7 @@ fn waits(change: &Change) -> bool {
 
 /// Whether what is placed, or where that is written down, is something else by another plan.
 fn placement_differs(old: &Plan, new: &Plan) -> bool {
-    old.placement != new.placement || placement::book_path(old) != placement::book_path(new)
+    old.placement != new.placement || placement::journal_path(old) != placement::journal_path(new)
 }
 
 /// What is known of a server stays for as long as the process lives.

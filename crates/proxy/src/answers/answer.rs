@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use engine::kept::Message;
-use engine::session::{CHARSET, Messages};
+use engine::session::{CHARSET, DiagnosticsUse};
 use wire::command::Opcode;
 use wire::frame::{HEADER, put_packet_with};
 use wire::response::{OK, OkPacket};
@@ -73,7 +73,7 @@ pub(crate) fn refuse(
         notes::see_fault(worker, client, *noted, fault);
     }
     // The last message is this one, of which no server knows.
-    diagnostics::keep_fault(worker, client, command.facts.messages, fault);
+    diagnostics::keep_fault(worker, client, command.facts.diagnostics, fault);
     worker.spare.buffers.forget(command.end());
     // A backend that it was given to ask for the past is of no use now.
     let_go(worker, client);
@@ -110,7 +110,7 @@ pub(crate) fn ok(client: &Client, command: Box<Command>) {
     ok_telling(client, command, 0);
 }
 
-/// The same, with so many messages of before.
+/// The same, with so many diagnostics of before.
 pub(crate) fn ok_telling(client: &Client, command: Box<Command>, warnings: u16) {
     command.end();
     let status = client.session.borrow().status();
@@ -133,25 +133,25 @@ pub(crate) fn no_condition(client: &Client, command: Box<Command>) {
 }
 
 /// A client has killed another one by a command, or has tried to.
-/// Returns how many messages it is told.
+/// Returns how many diagnostics it is told.
 pub(crate) fn note_kill(worker: &Rc<Worker>, client: &Client, command: &mut Command) -> u16 {
     let opcode = command.packet.get(HEADER).copied().and_then(Opcode::decode);
     if opcode != Some(Opcode::ProcessKill) || !worker.is_mysql(client) {
         clear(worker, client);
         return 0;
     }
-    command.facts.messages = Messages::Added;
+    command.facts.diagnostics = DiagnosticsUse::Added;
     let mut session = client.session.borrow_mut();
     session.add_own_message(Message::warning(KILL_IS_OLD.0, KILL_IS_OLD.1));
     session.tell_more(1);
     session.told().unwrap_or(1)
 }
 
-/// Flifo has answered a statement itself, which at MySQL has cleared the messages.
+/// Flifo has answered a statement itself, which at MySQL has cleared the diagnostics.
 pub(crate) fn clear(worker: &Rc<Worker>, client: &Client) {
     if worker.is_mysql(client) {
         let mut session = client.session.borrow_mut();
-        session.see_messages(0, false, Messages::Go);
+        session.see_diagnostics(0, false, DiagnosticsUse::Go);
         session.tell(0);
         drop(session);
         // They may have been all that its backend was kept for.
@@ -159,7 +159,7 @@ pub(crate) fn clear(worker: &Rc<Worker>, client: &Client) {
     }
 }
 
-/// Refuses a command in the server's place that clears no messages at MySQL.
+/// Refuses a command in the server's place that clears no diagnostics at MySQL.
 pub(crate) fn refuse_adding(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
@@ -169,9 +169,9 @@ pub(crate) fn refuse_adding(
 ) {
     if worker.is_mysql(client) {
         if diagnostics::must_ask(worker, client) {
-            return hold(worker, client, command, packet, Awaits::Messages);
+            return hold(worker, client, command, packet, Awaits::Diagnostics);
         }
-        command.facts.messages = Messages::Added;
+        command.facts.diagnostics = DiagnosticsUse::Added;
     }
     refuse(worker, client, command, fault);
 }

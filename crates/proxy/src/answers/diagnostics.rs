@@ -1,12 +1,12 @@
-//! Commands that are no statements, at a MySQL server: they clear no messages. What fails of them adds its error to
+//! Commands that are no statements, at a MySQL server: they clear no diagnostics. What fails of them adds its error to
 //! those that are there, and their OK tells again how many the last statement has left.
 //!
-//! MariaDB's leave the messages alone as well, and tell nothing. Invariant: what a client is told of messages is its
+//! MariaDB's leave the diagnostics alone as well, and tell nothing. Invariant: what a client is told of diagnostics is its
 //! own statements', never what a backend remembers of another client.
 
 use engine::kept::Message;
 use engine::session::facts::Facts;
-use engine::session::{Diagnostics, Messages};
+use engine::session::{Diagnostics, DiagnosticsUse};
 use wire::command::Opcode;
 use wire::frame::HEADER;
 use wire::reply::Kind as Packet;
@@ -26,11 +26,15 @@ pub(crate) const KILL_IS_OLD: (u16, &[u8]) = (
       CONNECTION/QUERY statement instead",
 );
 
-/// What the command in hand does with messages, at the server that its client is at.
-pub(crate) fn at_server(worker: &Worker, client: &Client, messages: Messages) -> Messages {
+/// What the command in hand does with diagnostics, at the server that its client is at.
+pub(crate) fn at_server(
+    worker: &Worker,
+    client: &Client,
+    diagnostics: DiagnosticsUse,
+) -> DiagnosticsUse {
     match worker.is_mysql(client) {
-        true => messages.on_mysql(),
-        false => messages.on_mariadb(),
+        true => diagnostics.on_mysql(),
+        false => diagnostics.on_mariadb(),
     }
 }
 
@@ -40,31 +44,33 @@ pub(crate) fn facts(worker: &Worker, client: &Client, opcode: Opcode) -> Facts {
     // Where its backend is another's now, it has left one at least: it has failed.
     let is_lost = session.diagnostics() == Diagnostics::Lost;
     let told = session.told().or_else(|| is_lost.then_some(1));
-    let (messages, ok_warnings) = match opcode {
+    let (diagnostics, ok_warnings) = match opcode {
         _ if !worker.is_mysql(client) => match opcode {
-            Opcode::InitDb => (Messages::Stay, None),
-            _ => (Messages::Unsure, None),
+            Opcode::InitDb => (DiagnosticsUse::Stay, None),
+            _ => (DiagnosticsUse::Unsure, None),
         },
         // It warns that it is old, but counts anew; unless it fails before that, for want of a schema.
         Opcode::FieldList if session.schema.is_none() => {
-            (Messages::Noted, told.map(|told| told.saturating_add(1)))
+            (DiagnosticsUse::Noted, told.map(|told| told.saturating_add(1)))
         }
-        Opcode::FieldList => (Messages::Noted, Some(0)),
+        Opcode::FieldList => (DiagnosticsUse::Noted, Some(0)),
         // It warns of the same.
-        Opcode::ProcessKill => (Messages::Noted, told.map(|told| told.saturating_add(1))),
+        Opcode::ProcessKill => (DiagnosticsUse::Noted, told.map(|told| told.saturating_add(1))),
         // These count anew.
-        Opcode::StmtExecute | Opcode::StmtReset | Opcode::StmtFetch => (Messages::Added, None),
-        _ => (Messages::Added, told),
+        Opcode::StmtExecute | Opcode::StmtReset | Opcode::StmtFetch => {
+            (DiagnosticsUse::Added, None)
+        }
+        _ => (DiagnosticsUse::Added, told),
     };
-    Facts { messages, ok_warnings, ..Facts::default() }
+    Facts { diagnostics, ok_warnings, ..Facts::default() }
 }
 
-/// Whether the backend must be asked first that has the messages behind which a kill puts its warning.
+/// Whether the backend must be asked first that has the diagnostics behind which a kill puts its warning.
 pub(crate) fn must_ask_for_kill(worker: &Worker, client: &Client) -> bool {
     worker.is_mysql(client) && must_ask(worker, client)
 }
 
-/// Whether the backend has messages that must be known here before more of them are added. It is asked.
+/// Whether the backend has diagnostics that must be known here before more of them are added. It is asked.
 pub(crate) fn must_ask(worker: &Worker, client: &Client) -> bool {
     let backend = match client.session.borrow().diagnostics() {
         Diagnostics::OnBackend | Diagnostics::Marked => client.backend(),
@@ -74,13 +80,18 @@ pub(crate) fn must_ask(worker: &Worker, client: &Client) -> bool {
 }
 
 /// The client's last message is this error, of which no server knows.
-pub(crate) fn keep_fault(worker: &Worker, client: &Client, messages: Messages, fault: &Fault) {
+pub(crate) fn keep_fault(
+    worker: &Worker,
+    client: &Client,
+    diagnostics: DiagnosticsUse,
+    fault: &Fault,
+) {
     let (code, state) = fault.code();
     if !worker.is_mysql(client) {
         return questions::keep_fault(client, fault);
     }
     let mut session = client.session.borrow_mut();
-    if messages != Messages::Added {
+    if diagnostics != DiagnosticsUse::Added {
         drop(session);
         questions::keep_fault(client, fault);
         return client.session.borrow_mut().tell(1);
@@ -93,7 +104,7 @@ pub(crate) fn keep_fault(worker: &Worker, client: &Client, messages: Messages, f
     session.add_own_message(Message::error(code, state, fault.message.as_bytes()));
 }
 
-/// The server has counted messages in this packet of a reply: those of the client that used the backend before. Puts
+/// The server has counted diagnostics in this packet of a reply: those of the client that used the backend before. Puts
 /// the number of this client's own there.
 pub(crate) fn put_told(flight: &InFlight, kind: Packet, packet: &mut [u8]) {
     let Some(told) = flight.ok_warnings() else { return };
@@ -109,7 +120,7 @@ pub(crate) fn put_told(flight: &InFlight, kind: Packet, packet: &mut [u8]) {
     }
 }
 
-/// A client's command has failed: its error, if it stands behind messages of which the backend has none.
+/// A client's command has failed: its error, if it stands behind diagnostics of which the backend has none.
 pub(crate) fn added(
     worker: &Worker,
     client: &Client,
@@ -122,7 +133,7 @@ pub(crate) fn added(
     let is_early = matches!(error.code, MALFORMED | WRONG_ARGUMENTS)
         && packet.get(HEADER - 1) == Some(&1)
         && flight.command.as_ref().is_some_and(|it| it.facts.in_hand.is_some());
-    let adds = flight.messages() == Messages::Added || is_early;
+    let adds = flight.diagnostics() == DiagnosticsUse::Added || is_early;
     let is_elsewhere = !matches!(
         client.session.borrow().diagnostics(),
         Diagnostics::OnBackend | Diagnostics::Marked

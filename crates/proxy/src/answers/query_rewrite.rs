@@ -1,5 +1,5 @@
 //! Statements whose words only Flifo can give their meaning, put for the server before they are sent: ids and counts
-//! that are the client's own, and messages that are kept here.
+//! that are the client's own, and diagnostics that are kept here.
 
 use std::rc::Rc;
 

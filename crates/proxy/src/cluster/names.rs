@@ -289,14 +289,14 @@ mod tests {
 
     /// A resolver that says what a test wants, and counts how often it is asked.
     #[derive(Clone)]
-    struct Book {
+    struct NameServer {
         says: Arc<Mutex<Result<Vec<SocketAddr>, &'static str>>>,
         slow: Arc<Mutex<Duration>>,
         asked: Arc<AtomicUsize>,
         at_once: Arc<AtomicUsize>,
     }
 
-    impl Book {
+    impl NameServer {
         fn of(addresses: &[SocketAddr]) -> Self {
             Self {
                 says: Arc::new(Mutex::new(Ok(addresses.to_vec()))),
@@ -307,13 +307,13 @@ mod tests {
         }
 
         fn place(&self, host: &str) -> Place {
-            let book = self.clone();
+            let names = self.clone();
             let resolve = move |_: &str, _: u16| {
-                book.asked.fetch_add(1, Relaxed);
-                assert_eq!(book.at_once.fetch_add(1, Relaxed), 0, "one at a time");
-                std::thread::sleep(*book.slow.lock().expect("nobody panics"));
-                book.at_once.fetch_sub(1, Relaxed);
-                book.says.lock().expect("nobody panics").clone().map_err(io::Error::other)
+                names.asked.fetch_add(1, Relaxed);
+                assert_eq!(names.at_once.fetch_add(1, Relaxed), 0, "one at a time");
+                std::thread::sleep(*names.slow.lock().expect("nobody panics"));
+                names.at_once.fetch_sub(1, Relaxed);
+                names.says.lock().expect("nobody panics").clone().map_err(io::Error::other)
             };
             Place::with(Address::Tcp { host: host.to_owned(), port: 1 }, Box::new(resolve))
         }
@@ -364,15 +364,15 @@ mod tests {
     #[tokio::test]
     async fn what_is_known_is_not_asked_for_again_before_it_is_due() {
         let (_listener, at) = somebody();
-        let book = Book::of(&[at]);
-        let place = book.place("db");
+        let names = NameServer::of(&[at]);
+        let place = names.place("db");
         place.look(Duration::ZERO);
-        assert_eq!(book.asked(), 0, "nobody has wanted it yet");
+        assert_eq!(names.asked(), 0, "nobody has wanted it yet");
         for _ in 0..20 {
             assert_eq!(peer(&place).await.expect("it listens"), at);
         }
         place.look(Duration::from_hours(1));
-        assert_eq!((book.asked(), place.version()), (1, 1));
+        assert_eq!((names.asked(), place.version()), (1, 1));
         place.look(Duration::ZERO);
         until(|| place.looked().is_some_and(|(_, looked)| looked.passed == 2)).await;
         assert_eq!(place.version(), 1, "it says the same");
@@ -381,18 +381,18 @@ mod tests {
     #[tokio::test]
     async fn a_name_that_means_something_else_is_followed() {
         let ((_one, old), (_two, new)) = (somebody(), somebody());
-        let book = Book::of(&[old]);
-        let place = book.place("db");
+        let names = NameServer::of(&[old]);
+        let place = names.place("db");
         assert_eq!(peer(&place).await.expect("it listens"), old);
-        book.says(Ok(vec![new, old]));
+        names.says(Ok(vec![new, old]));
         place.look(Duration::ZERO);
         until(|| place.version() == 2).await;
         assert!(place.is_at(old) && place.is_at(new));
         // Another order is nothing else.
-        book.says(Ok(vec![old, new]));
+        names.says(Ok(vec![old, new]));
         place.look(Duration::ZERO);
-        until(|| book.asked() == 3).await;
-        book.says(Ok(vec![new]));
+        until(|| names.asked() == 3).await;
+        names.says(Ok(vec![new]));
         until(|| place.looked().is_some_and(|(_, looked)| looked.passed == 3)).await;
         assert_eq!(place.version(), 2);
         place.look(Duration::ZERO);
@@ -404,16 +404,16 @@ mod tests {
     #[tokio::test]
     async fn who_cannot_connect_asks_again_and_goes_on() {
         let ((one, old), (_two, new)) = (somebody(), somebody());
-        let book = Book::of(&[old]);
-        let place = book.place("db");
+        let names = NameServer::of(&[old]);
+        let place = names.place("db");
         assert_eq!(peer(&place).await.expect("it listens"), old);
         drop(one);
-        book.says(Ok(vec![new]));
+        names.says(Ok(vec![new]));
         assert!(peer(&place).await.is_err(), "it was asked for a moment ago");
-        assert_eq!(book.asked(), 1);
+        assert_eq!(names.asked(), 1);
         forget(&place);
         assert_eq!(peer(&place).await.expect("it listens"), new);
-        assert_eq!(book.asked(), 2);
+        assert_eq!(names.asked(), 2);
     }
 
     /// The server neither refuses nor answers: the caller gives up.
@@ -434,11 +434,11 @@ mod tests {
             assert!(kept.len() < 100);
         }
         let (_listener, well) = somebody();
-        let book = Book::of(&[deaf]);
-        let place = book.place("db");
+        let names = NameServer::of(&[deaf]);
+        let place = names.place("db");
         assert!(tokio::time::timeout(limit, place.dial()).await.is_err());
         forget(&place);
-        book.says(Ok(vec![well]));
+        names.says(Ok(vec![well]));
         assert!(tokio::time::timeout(limit, place.dial()).await.is_err());
         until(|| place.version() == 2).await;
         assert_eq!(peer(&place).await.expect("it listens"), well);
@@ -447,15 +447,15 @@ mod tests {
     #[tokio::test]
     async fn a_name_that_fails_keeps_what_it_meant_and_says_so() {
         let (_listener, at) = somebody();
-        let book = Book::of(&[]);
-        let place = book.place("db");
+        let names = NameServer::of(&[]);
+        let place = names.place("db");
         let error = place.dial().await.expect_err("nobody knows it").to_string();
         assert!(
             error.contains("\"db\" cannot be resolved") && error.contains("no address is known")
         );
-        book.says(Ok(vec![at]));
+        names.says(Ok(vec![at]));
         assert_eq!(peer(&place).await.expect("it listens"), at, "nothing known: it is asked for");
-        book.says(Err("the name server is gone"));
+        names.says(Err("the name server is gone"));
         place.look(Duration::ZERO);
         until(|| place.looked().is_some_and(|(_, looked)| looked.failed == 2)).await;
         let (addresses, looked) = place.looked().expect("it has a name");
@@ -466,7 +466,7 @@ mod tests {
         );
         assert_eq!((addresses, place.version()), (vec![at], 1));
         assert_eq!(peer(&place).await.expect("it listens"), at);
-        book.says(Ok(vec![at]));
+        names.says(Ok(vec![at]));
         place.look(Duration::ZERO);
         until(|| place.looked().is_some_and(|(_, looked)| looked.error.is_none())).await;
     }
@@ -475,9 +475,9 @@ mod tests {
     #[tokio::test]
     async fn a_slow_resolver_holds_nobody_up() {
         let (_listener, at) = somebody();
-        let book = Book::of(&[at]);
-        *book.slow.lock().expect("nobody panics") = Duration::from_millis(400);
-        let place = Arc::new(book.place("db"));
+        let names = NameServer::of(&[at]);
+        *names.slow.lock().expect("nobody panics") = Duration::from_millis(400);
+        let place = Arc::new(names.place("db"));
         let begun = Instant::now();
         let impatient = tokio::time::timeout(Duration::from_millis(50), place.dial()).await;
         assert!(impatient.is_err() && begun.elapsed() < Duration::from_millis(300));
@@ -490,7 +490,7 @@ mod tests {
         for one in all {
             assert_eq!(one.await.expect("nobody panics").expect("it listens"), at);
         }
-        assert_eq!(book.asked(), 1);
+        assert_eq!(names.asked(), 1);
         // Known once, it is used at once while it is asked for again.
         place.look(Duration::ZERO);
         let begun = Instant::now();

@@ -16,7 +16,7 @@ use std::time::Duration;
 use engine::counts::{Asked, Finds};
 use engine::session::facts::{Leaves, Reads};
 use engine::session::observe::{self, SharedEnd, is_before_any_row};
-use engine::session::{Messages, Session};
+use engine::session::{DiagnosticsUse, Session};
 use engine::sharing::{CutOut, is_own_schema, is_steady};
 use engine::statements::Prepared;
 use wire::capability::Capabilities;
@@ -104,7 +104,7 @@ fn are_ruled_alike(one: &Command, two: &Command) -> bool {
 fn is_plain(command: &Command) -> bool {
     let (facts, found) = (&command.facts, &command.found);
     facts.finds == Finds::Rows
-        && facts.messages == Messages::Go
+        && facts.diagnostics == DiagnosticsUse::Go
         && facts.leaves == Leaves::Nothing
         && facts.reads_number == Reads::Nothing
         && facts.counts == Asked::default()

@@ -1,4 +1,4 @@
-//! The thread that sends copies: for each rule a line of them, for each server the connections that rest.
+//! The thread that sends copies: for each rule a queue of them, for each server the connections that rest.
 //!
 //! Invariants: a rule has no more connections than copies that it may run at once; a copy that has taken too long is
 //! given up, and its connection closed; a server that could not be reached is left alone for a while; the log is told
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
-use engine::mirror::book::Compared;
 use engine::mirror::compare::{compare, is_of_moment};
+use engine::mirror::comparisons::Compared;
 use engine::mirror::fit::MirrorTakes;
-use engine::mirror::line::{LineBounds, MirrorLine, Offer};
+use engine::mirror::queue::{MirrorBounds, MirrorQueue, Offer};
 use engine::mirror::{MirrorState, Reminder, Unmirrored};
 use engine::statement::without_literals;
 use tokio::runtime::Builder;
@@ -50,7 +50,7 @@ const REMINDERS_MAX: usize = 10_000;
 /// What the thread has.
 pub(super) struct Sender {
     cluster: Arc<Cluster>,
-    lines: RefCell<HashMap<usize, MirrorLine<Box<MirrorCopy>>>>,
+    queues: RefCell<HashMap<usize, MirrorQueue<Box<MirrorCopy>>>>,
     resting: RefCell<Vec<Resting>>,
     /// When servers have failed users.
     failed: RefCell<HashMap<(ServerId, UserName), Instant>>,
@@ -118,7 +118,7 @@ impl Sender {
         let work = move || {
             let sender = Rc::new(Self {
                 cluster,
-                lines: RefCell::default(),
+                queues: RefCell::default(),
                 resting: RefCell::default(),
                 failed: RefCell::default(),
                 reminders: RefCell::default(),
@@ -146,11 +146,11 @@ impl Sender {
     fn take(self: &Rc<Self>, copy: Box<MirrorCopy>) {
         let state = Arc::clone(copy.held.of());
         let (bounds, since) = (copy.mirror.bounds(), copy.ended);
-        let mut lines = self.lines.borrow_mut();
-        let line = lines.entry(line_of(&state)).or_default();
-        let offer = line.offer(copy, since, bounds);
-        see(&state, line);
-        drop(lines);
+        let mut queues = self.queues.borrow_mut();
+        let queue = queues.entry(queue_of(&state)).or_default();
+        let offer = queue.offer(copy, since, bounds);
+        see(&state, queue);
+        drop(queues);
         match offer {
             Offer::Runs(copy) => {
                 let sender = Rc::clone(self);
@@ -173,14 +173,14 @@ impl Sender {
         }
     }
 
-    fn next(&self, state: &Arc<MirrorState>, bounds: LineBounds) -> Option<Box<MirrorCopy>> {
-        let mut lines = self.lines.borrow_mut();
-        let line = lines.get_mut(&line_of(state))?;
-        let (next, late) = line.next(crate::worker::clock::read(), bounds);
+    fn next(&self, state: &Arc<MirrorState>, bounds: MirrorBounds) -> Option<Box<MirrorCopy>> {
+        let mut queues = self.queues.borrow_mut();
+        let queue = queues.get_mut(&queue_of(state))?;
+        let (next, late) = queue.next(crate::worker::clock::read(), bounds);
         late.iter().for_each(|copy| leave_out(copy, Unmirrored::Late));
-        see(state, line);
-        if line.is_idle() {
-            lines.remove(&line_of(state));
+        see(state, queue);
+        if queue.is_idle() {
+            queues.remove(&queue_of(state));
         }
         next
     }
@@ -331,13 +331,13 @@ impl Sender {
     }
 }
 
-/// Tells the lines apart.
-fn line_of(state: &Arc<MirrorState>) -> usize {
+/// Tells the queues apart.
+fn queue_of(state: &Arc<MirrorState>) -> usize {
     Arc::as_ptr(state) as usize
 }
 
-fn see(state: &MirrorState, line: &MirrorLine<Box<MirrorCopy>>) {
-    let (waiting, running) = line.under_way();
+fn see(state: &MirrorState, queue: &MirrorQueue<Box<MirrorCopy>>) {
+    let (waiting, running) = queue.under_way();
     state.see_under_way(waiting, running);
 }
 
@@ -356,5 +356,5 @@ fn compare_with(copy: &MirrorCopy, server: &str, reply: &MirrorReply) {
         at: crate::worker::clock::read(),
     };
     let text = || without_literals(Lexed::default().text(copy.command.text(), copy.dialect));
-    copy.held.of().book().add(&compared, text);
+    copy.held.of().comparisons().add(&compared, text);
 }

@@ -1,6 +1,6 @@
 //! What each remedy changes on this machine: the list of changes, or why there is none.
 //!
-//! Reads where each thread stands and changes nothing; the book makes the changes. Invariants: no real-time policy is
+//! Reads where each thread stands and changes nothing; the journal makes the changes. Invariants: no real-time policy is
 //! ever in a list; a CPU of its own is taken from the server only if the server keeps another one; the workers are
 //! changed, and no other thread of Flifo.
 

@@ -1,4 +1,4 @@
-//! The book of what has been changed on the machine: written before anything is changed, and enough to undo it by
+//! The journal of what has been changed on the machine: written before anything is changed, and enough to undo it by
 //! another process after this one was killed.
 //!
 //! Owns the file, and the order of writing and doing. Does not know why something is changed. Invariants: no thread and
@@ -54,7 +54,7 @@ struct Page {
     entries: Vec<Entry>,
 }
 
-/// The book of this process.
+/// The journal of this process.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
@@ -119,7 +119,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes a change that is in the book.
+    /// Makes a change that is in the journal.
     fn make(&mut self, at: usize) -> io::Result<()> {
         let mut change = self.entries[at].change.clone();
         let done = match &mut change {
@@ -180,7 +180,7 @@ impl Journal {
         undone
     }
 
-    /// Writes it anew beside the old one. An empty book is none.
+    /// Writes it anew beside the old one. An empty journal is none.
     fn save(&self) -> io::Result<()> {
         if self.entries.is_empty() {
             return match fs::remove_file(&self.path) {

@@ -10,7 +10,7 @@ use engine::counts::{Asked, Finds};
 use engine::intent::{Ends, Intent, Moves, Sets, Trait};
 use engine::kept::{Diagnosis, Format};
 use engine::pin::Pin;
-use engine::session::Messages;
+use engine::session::DiagnosticsUse;
 use engine::session::facts::{Facts, Reads};
 use engine::session_variables::SessionVariables;
 use engine::statements::{BYTES_MAX, STATEMENTS_MAX};
@@ -284,7 +284,7 @@ fn pooled(
         | Opcode::StmtFetch => executions::read(worker, client, command, opcode, packet),
         Opcode::ProcessKill => {
             if diagnostics::must_ask_for_kill(worker, client) {
-                return answer::hold(worker, client, command, packet, Awaits::Messages);
+                return answer::hold(worker, client, command, packet, Awaits::Diagnostics);
             }
             if let Some(order) = kill_orders::read_process_kill(packet) {
                 return kill_orders::send_order(worker, client, command, packet, order);
@@ -410,8 +410,8 @@ fn text(
         if !assigns.is_empty() {
             command.rare().assigns = assigns;
             // What else the server reports of it is that something has changed.
-            let (sets, messages) = (Some(Sets::default()), Messages::Stay);
-            command.facts = Facts { sets, messages, ends: Ends::Never, ..Facts::default() };
+            let (sets, diagnostics) = (Some(Sets::default()), DiagnosticsUse::Stay);
+            command.facts = Facts { sets, diagnostics, ends: Ends::Never, ..Facts::default() };
             return entry::enter(worker, client, command, query.packet());
         }
     }
@@ -444,8 +444,8 @@ fn enter_text(
     }
     if is_prepare {
         // A preparation asks for nothing yet.
-        let (messages, is_still, ends) = (intent.messages.prepared(), true, Ends::Never);
-        command.facts = Facts { messages, is_still, ends, ..Facts::default() };
+        let (diagnostics, is_still, ends) = (intent.diagnostics.prepared(), true, Ends::Never);
+        command.facts = Facts { diagnostics, is_still, ends, ..Facts::default() };
     } else {
         if intent.has(Trait::AsksGtid) {
             query_rewrite::put_gtid(worker, client, query);
@@ -470,12 +470,12 @@ fn enter_text(
         }
     }
     let facts = &mut command.facts;
-    if facts.messages == Messages::Diagnosed {
+    if facts.diagnostics == DiagnosticsUse::Diagnosed {
         match query_rewrite::diagnosis(worker, client, query.text()) {
             Some(Diagnosis::NoCondition) => return answer::no_condition(client, command),
             Some(Diagnosis::Sets(text)) => {
                 query.put(text);
-                (facts.messages, facts.counts) = (Messages::Added, Asked::default());
+                (facts.diagnostics, facts.counts) = (DiagnosticsUse::Added, Asked::default());
                 command.rare().diagnoses = true;
             }
             None => {}
@@ -528,7 +528,7 @@ fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
     true
 }
 
-/// Answers whether the server lives. MySQL tells with that how many messages there were.
+/// Answers whether the server lives. MySQL tells with that how many diagnostics there were.
 pub(crate) fn ping(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
@@ -542,9 +542,9 @@ pub(crate) fn ping(
     match told {
         // It has failed, and its backend knows the rest.
         None if client.backend.borrow().is_some() => {
-            let messages = Messages::Added;
+            let diagnostics = DiagnosticsUse::Added;
             command.facts = Facts {
-                messages,
+                diagnostics,
                 finds: Finds::Nothing,
                 is_still: true,
                 ends: Ends::Never,

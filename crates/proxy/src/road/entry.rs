@@ -44,7 +44,7 @@ pub(crate) fn settle(worker: &Worker, client: &Client, command: &mut Command) {
         facts.leaves != Leaves::Nothing && session.insert_id != InsertId::Lost,
     );
     drop(session);
-    facts.messages = diagnostics::at_server(worker, client, facts.messages);
+    facts.diagnostics = diagnostics::at_server(worker, client, facts.diagnostics);
 }
 
 /// Finds the backend that knows what the command asks of those before it, and enters with that.

@@ -13,7 +13,7 @@ use engine::kept::{Diagnosis, Format};
 use engine::kill::{self, Scope};
 use engine::pin::Pin;
 use engine::session::facts::{InHand, Reads};
-use engine::session::{Diagnostics, Messages};
+use engine::session::{Diagnostics, DiagnosticsUse};
 use engine::source::Source;
 use engine::statements::KeptByServer as KeptOnBackend;
 use wire::command::Opcode;
@@ -161,7 +161,7 @@ fn look_up(
     }
     let kept = statement.kept();
     let source = Rc::clone(&statement.source);
-    // A backend that is kept for good may have been told messages, too.
+    // A backend that is kept for good may have been told diagnostics, too.
     let may_yield = session.diagnostics() == Diagnostics::Marked || session.can_yield();
     Some((command, Named { id, kept, source, is_read, may_yield }))
 }
@@ -261,7 +261,7 @@ fn execute(
     let facts = &mut command.facts;
     facts.learn(intent, text, Format::Binary);
     facts.leaves = leaves;
-    let asks = facts.messages == Messages::Diagnosed;
+    let asks = facts.diagnostics == DiagnosticsUse::Diagnosed;
     let query = match asks.then(|| query_rewrite::diagnosis(worker, client, text)).flatten() {
         None => None,
         Some(diagnosis) => {
@@ -269,7 +269,7 @@ fn execute(
             let Diagnosis::Sets(text) = diagnosis else {
                 return answer::no_condition(client, command);
             };
-            (facts.messages, facts.counts) = (Messages::Added, Asked::default());
+            (facts.diagnostics, facts.counts) = (DiagnosticsUse::Added, Asked::default());
             command.rare().diagnoses = true;
             Some(query_rewrite::query_of(&text))
         }

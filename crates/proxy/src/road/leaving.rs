@@ -58,7 +58,7 @@ pub(crate) fn keep(worker: &Rc<Worker>, client: &Client) -> Option<Pin> {
 pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>) {
     backend.holder.take();
     pins::ended(client);
-    // No client needs what it says of this client's messages.
+    // No client needs what it says of this client's diagnostics.
     backend.capture.take();
     let left = client.session.borrow().leaves();
     match left.fate(trouble(backend), is_asked(backend)) {

@@ -180,7 +180,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
         worker.count_fault(fault.kind);
     }
     if client.is_pooled() {
-        diagnostics::keep_fault(worker, client, command.facts.messages, &fault);
+        diagnostics::keep_fault(worker, client, command.facts.diagnostics, &fault);
         client.session.borrow_mut().counts.answer(-1);
     }
     worker.spare.buffers.forget(command.end());

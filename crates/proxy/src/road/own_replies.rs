@@ -39,9 +39,9 @@ pub(crate) fn await_probe(
     unreported::ask(worker, client, backend, flight.failed);
     // What fails has set nothing, or has pinned its client.
     if let Some(probe) = flight.probe.take().filter(|_| !flight.failed) {
-        let has_messages = client.session.borrow().diagnostics() == Diagnostics::OnBackend;
+        let has_diagnostics = client.session.borrow().diagnostics() == Diagnostics::OnBackend;
         backend.in_one_write(|| {
-            if has_messages {
+            if has_diagnostics {
                 questions::begin(worker, client, backend);
             }
             session_setup::send(backend, *probe);
@@ -74,7 +74,7 @@ pub(crate) fn finish_probe(
         session.see_settings(&backend.session.borrow());
         if flight.failed {
             // It has left its error, and what an error counts.
-            session.counts.see_messages(backend.id);
+            session.counts.see_diagnostics(backend.id);
             session.counts.see_own_failed(backend.id);
         } else {
             session.counts.see_none_affected(backend.id);
@@ -122,7 +122,7 @@ const fn part_of_setup(purpose: &Purpose) -> &'static str {
         Purpose::UserVariables => "user variables",
         Purpose::InsertId(..) => "the last insert id",
         Purpose::Shared(_) | Purpose::Own(_) | Purpose::Prepare(_) => "a prepared statement",
-        Purpose::Clear | Purpose::Messages | Purpose::Nothing => "diagnostics",
+        Purpose::Clear | Purpose::Diagnostics | Purpose::Nothing => "diagnostics",
         Purpose::Number(_) => "the client's number",
         Purpose::Reset(_) => "a reset",
         Purpose::Init(_) | Purpose::InitProbe(_) => "server.init_connect",
@@ -204,7 +204,7 @@ pub(crate) fn finish_capture(
 ) {
     let rows = match question {
         // Those that are there were not cut off.
-        Question::Messages => rows::read_first(flight.said.reply()),
+        Question::Diagnostics => rows::read_first(flight.said.reply()),
         _ => rows::read(flight.said.reply()),
     };
     if let Some(answers) = &mut *backend.capture.borrow_mut() {
@@ -212,7 +212,7 @@ pub(crate) fn finish_capture(
         let rows = rows.unwrap_or_default();
         match question {
             Question::Numbers => answers.numbers = rows,
-            Question::Messages => answers.messages = rows,
+            Question::Diagnostics => answers.diagnostics = rows,
             Question::States => answers.states = rows,
         }
     }
@@ -229,14 +229,14 @@ pub(crate) fn finish_capture(
 
 /// The client's backend has answered.
 pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, answers: &Answers) {
-    let adds = client.awaits() == Some(Awaits::Messages);
+    let adds = client.awaits() == Some(Awaits::Diagnostics);
     if !questions::learn(worker, client, backend, answers) {
         let mut session = client.session.borrow_mut();
         // MySQL has none any more when it was asked.
         let are_gone = worker.is_mysql(client) && session.diagnostics() == Diagnostics::OnBackend;
         // What else there is to be known could not be put behind them.
-        if adds || are_gone || session.are_messages_in_doubt() {
-            session.lose_messages();
+        if adds || are_gone || session.are_diagnostics_in_doubt() {
+            session.lose_diagnostics();
         } else {
             // A client that asks for them is refused. To keep the backend would have others wait for a client that may
             // never ask.

@@ -95,7 +95,7 @@ fn may_lead(worker: &Worker, backend: &Backend) -> bool {
     let now = crate::worker::clock::now();
     let is_young = flights.front().is_some_and(|front| now - front.since < pace.long());
     // What is to be asked behind a statement must be asked before others': how many rows it has found, whether it has
-    // cleared the messages that the backend was told.
+    // cleared the diagnostics that the backend was told.
     let is_known = |client: &Rc<Client>| client.session.borrow().kept().is_none();
     let are_short = flights.iter().all(|flight| {
         flight.client.as_ref().is_some_and(is_known)

@@ -53,7 +53,7 @@ pub(crate) fn finish(
     step!("end");
     let took = crate::worker::clock::now() - flight.since;
     if let Some(digest) = flight.read {
-        // What leaves messages keeps those behind it waiting, or loses what the backend knows of it.
+        // What leaves diagnostics keeps those behind it waiting, or loses what the backend knows of it.
         let leaves = flight.failed || flight.warnings > 0;
         worker.learnt.pace.borrow_mut().learn(digest, if leaves { Duration::MAX } else { took });
     }

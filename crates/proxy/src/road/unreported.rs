@@ -62,7 +62,7 @@ pub(crate) fn ask(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, f
     // Whatever a pinned client changes goes with its backend.
     let is_kept = session.pin().is_some()
         || !is_mysql && (session.in_transaction() || session.has_characteristics());
-    let has_messages = session.diagnostics() == Diagnostics::OnBackend;
+    let has_diagnostics = session.diagnostics() == Diagnostics::OnBackend;
     drop(session);
     if is_kept {
         return;
@@ -74,7 +74,7 @@ pub(crate) fn ask(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, f
             let (purpose, body) = (Purpose::Unreported, b"".as_slice().into());
             return session_setup::send(backend, Setup { purpose, opcode: Opcode::Ping, body });
         }
-        if has_messages {
+        if has_diagnostics {
             questions::begin(worker, client, backend);
         }
         for text in ["START TRANSACTION", "ROLLBACK"] {

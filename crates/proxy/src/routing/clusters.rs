@@ -161,9 +161,9 @@ fn into_schema(worker: &Rc<Worker>, client: &Client, command: &mut Command, pack
     // A text would clear what the command leaves.
     answer::clear(worker, client);
     let of_command = diagnostics::facts(worker, client, Opcode::InitDb);
-    let Facts { messages, ok_warnings, .. } = of_command;
+    let Facts { diagnostics, ok_warnings, .. } = of_command;
     let own = std::mem::take(&mut command.facts);
-    command.facts = Facts { messages, ok_warnings, is_still: true, ..own };
+    command.facts = Facts { diagnostics, ok_warnings, is_still: true, ..own };
     let mut instead = Vec::new();
     put_packet(&mut instead, 0, &[&[Opcode::InitDb as u8], &schema[..]].concat());
     Way::As(instead)

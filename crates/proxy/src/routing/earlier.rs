@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use engine::counts::Asked;
 use engine::intent::{Intent, Trait};
-use engine::session::earlier::{self, Before, CountsPlace, InsertIdPlace, MessagesPlace};
+use engine::session::earlier::{self, Before, CountsPlace, DiagnosticsPlace, InsertIdPlace};
 use engine::session::plan::lacks_insert_id;
 use engine::session::setup::Purpose;
-use engine::session::{Diagnostics, Messages};
+use engine::session::{Diagnostics, DiagnosticsUse};
 
 use crate::cluster::servers::ServerId;
 use crate::fault::{Fault, Kind};
@@ -41,12 +41,15 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Comma
     if !earlier::may_ask(&client.session.borrow(), &command.facts) {
         return AnswerPlace::Here;
     }
-    let place =
-        earlier::messages(&client.session.borrow(), &command.facts, worker.kind_of_server(client));
+    let place = earlier::diagnostics(
+        &client.session.borrow(),
+        &command.facts,
+        worker.kind_of_server(client),
+    );
     match place {
-        MessagesPlace::Backend => {}
-        MessagesPlace::Kept(rows) => command.rare().shown = Some(Rc::from(rows)),
-        MessagesPlace::Discarded => {
+        DiagnosticsPlace::Backend => {}
+        DiagnosticsPlace::Kept(rows) => command.rare().shown = Some(Rc::from(rows)),
+        DiagnosticsPlace::Discarded => {
             return nowhere(
                 "diagnostics of the previous statement were discarded: its backend connection was \
                  reassigned",
@@ -162,8 +165,8 @@ fn ask_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, id: u64) -> AnswerPla
         backend.fate.give_back_later();
     }
     let holder = backend.holder.borrow().clone().filter(|it| {
-        let has_messages = it.session.borrow().diagnostics() == Diagnostics::OnBackend;
-        has_messages && backend.in_flight.borrow().is_empty() && worker.is_mysql(it)
+        let has_diagnostics = it.session.borrow().diagnostics() == Diagnostics::OnBackend;
+        has_diagnostics && backend.in_flight.borrow().is_empty() && worker.is_mysql(it)
     });
     if let Some(holder) = holder {
         // The question would clear them.
@@ -221,15 +224,15 @@ fn claim(
     backend.is_some()
 }
 
-/// Asks the client's backend whether it still has the messages that it was told, or which it has behind those that are
+/// Asks the client's backend whether it still has the diagnostics that it was told, or which it has behind those that are
 /// kept here. False: there is no doubt.
-pub(crate) fn begin_for(worker: &Worker, client: &Client, messages: Messages) -> bool {
-    let in_doubt = client.session.borrow().are_messages_in_doubt();
-    let backend = client.backend().filter(|_| in_doubt && messages.are_asked_for());
+pub(crate) fn begin_for(worker: &Worker, client: &Client, diagnostics: DiagnosticsUse) -> bool {
+    let in_doubt = client.session.borrow().are_diagnostics_in_doubt();
+    let backend = client.backend().filter(|_| in_doubt && diagnostics.are_asked_for());
     backend.inspect(|backend| questions::begin(worker, client, backend)).is_some()
 }
 
-/// Whether the backend that the client has must be asked for messages before the statement may go anywhere. It is
+/// Whether the backend that the client has must be asked for diagnostics before the statement may go anywhere. It is
 /// asked.
 pub(crate) fn is_due(
     worker: &Rc<Worker>,
@@ -237,7 +240,7 @@ pub(crate) fn is_due(
     intent: Intent,
     command: &Command,
 ) -> bool {
-    begin_for(worker, client, intent.messages)
-        || !intent.messages.are_asked_for()
+    begin_for(worker, client, intent.diagnostics)
+        || !intent.diagnostics.are_asked_for()
             && route::leave_backend(worker, client, intent.read.is_some(), command)
 }

@@ -174,8 +174,8 @@ fn reader(
     })
 }
 
-/// A client that keeps its backend for nothing but messages, or variables that another backend can be told, gives it up
-/// if what it asks now is another server's affair. True: the backend is asked for its messages first, and the command
+/// A client that keeps its backend for nothing but diagnostics, or variables that another backend can be told, gives it up
+/// if what it asks now is another server's affair. True: the backend is asked for its diagnostics first, and the command
 /// must wait.
 pub(crate) fn leave_backend(
     worker: &Rc<Worker>,

@@ -129,9 +129,9 @@ pub(crate) fn open_mail(worker: &Rc<Worker>, mail: Mail) {
             // The worker that has asked may not wait any longer.
             let _ = tell.send(supply::give_up_idle(worker, server));
         }
-        Mail::TakeBackIdle(server) => {
+        Mail::ReclaimIdle(server) => {
             worker.at(server).takes_back.set(false);
-            supply::take_back_idle(worker, server);
+            supply::reclaim_idle(worker, server);
         }
         Mail::Backend(parcel) => backend_task::arrive(worker, *parcel),
         Mail::Kill(order) => kill_orders::obey(worker, order),
@@ -202,7 +202,7 @@ pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
     for local in worker.locals() {
         if local.gate.borrow().waiting() > 0 {
             local.gate.borrow_mut().look_again();
-            supply::take_back_idle(worker, local.server.id);
+            supply::reclaim_idle(worker, local.server.id);
             admit::pump(worker, local.server.id);
         }
     }

@@ -146,7 +146,7 @@ fn files(plan: &Plan, source: &Instructions, acts: bool) -> Files {
     write.extend(plan.checks.state_file.as_deref().map(folder_of));
     if acts {
         // The journal's folder is made when there is something to write down.
-        write.push(nearest(&placement::book_path(plan)));
+        write.push(nearest(&placement::journal_path(plan)));
         write.extend(SCHEDULING.iter().map(PathBuf::from));
     }
     Files { read, write }

@@ -40,7 +40,7 @@ pub(crate) fn go_on(client: &Client, backend: &Backend, flight: &mut InFlight) {
     if flight.failed {
         flight.failure = None;
         let mut session = client.session.borrow_mut();
-        session.counts.see_messages(backend.id);
+        session.counts.see_diagnostics(backend.id);
         session.counts.see_own_failed(backend.id);
     }
 }

@@ -13,7 +13,7 @@ use engine::pin::Pin;
 use engine::session::facts::InHand;
 use engine::session::prepared::{Preparation, Refused, Release};
 use engine::session::setup::Purpose;
-use engine::session::{self, Messages};
+use engine::session::{self, DiagnosticsUse};
 use engine::source::Source;
 use engine::statements::{KNOWN_MAX, Prepared};
 use wire::capability::Capabilities;
@@ -117,7 +117,7 @@ pub(crate) fn unknown(worker: &Worker, client: &Client, command: Opcode, id: u32
 /// those that change rows are refused for being sent so.
 pub(crate) fn is_refused_spoiled(command: Opcode, intent: &Intent) -> bool {
     let changes = intent.inserts != Inserts::No
-        || intent.messages == Messages::Go && intent.finds == Finds::Unknown;
+        || intent.diagnostics == DiagnosticsUse::Go && intent.finds == Finds::Unknown;
     command == Opcode::StmtExecute || command == Opcode::StmtBulkExecute && changes
 }
 

@@ -1,11 +1,11 @@
-//! What a backend is asked before it is taken from the client whose messages it has. The client's next command waits
+//! What a backend is asked before it is taken from the client whose diagnostics it has. The client's next command waits
 //! until the backend has answered.
 //!
 //! Invariant: a backend goes to another client only if all that it alone knows of its client is known here, or known to
 //! be lost, where the server does not understand the questions. However much there is of it, the backend goes: what is
 //! too long to be kept here is counted.
 
-use engine::kept::{BYTES_MAX, COUNTS, MESSAGES, NUMBERS, STATES, SavedDiagnostics};
+use engine::kept::{BYTES_MAX, COUNTS, NUMBERS, STATES, SavedDiagnostics, WARNINGS};
 use engine::session::setup::{Purpose, Question, Setup, Step};
 use engine::session::{CHARSET, Diagnostics};
 use wire::rows;
@@ -20,14 +20,15 @@ use crate::state::worker::Worker;
 
 /// The questions, in this order: the first one still finds the rows that its client has found.
 const MARIADB: &[(Question, &str)] =
-    &[(Question::Numbers, NUMBERS), (Question::Messages, MESSAGES), (Question::States, STATES)];
+    &[(Question::Numbers, NUMBERS), (Question::Diagnostics, WARNINGS), (Question::States, STATES)];
 
-/// MySQL has no messages any more when it has been asked for the numbers, and `SHOW` finds no rows there.
-const MYSQL: &[(Question, &str)] = &[(Question::Messages, MESSAGES), (Question::Numbers, COUNTS)];
+/// MySQL has no diagnostics any more when it has been asked for the numbers, and `SHOW` finds no rows there.
+const MYSQL: &[(Question, &str)] =
+    &[(Question::Diagnostics, WARNINGS), (Question::Numbers, COUNTS)];
 
-/// The same where it has to say how many rows were found, too: then the messages are counted here.
+/// The same where it has to say how many rows were found, too: then the diagnostics are counted here.
 const MYSQL_WITH_FOUND: &[(Question, &str)] =
-    &[(Question::Messages, MESSAGES), (Question::Numbers, NUMBERS)];
+    &[(Question::Diagnostics, WARNINGS), (Question::Numbers, NUMBERS)];
 
 /// What this backend is asked, or is being asked.
 pub(crate) fn of(worker: &Worker, backend: &Backend) -> &'static [(Question, &'static str)] {
@@ -39,10 +40,10 @@ pub(crate) fn of(worker: &Worker, backend: &Backend) -> &'static [(Question, &'s
     }
 }
 
-/// More than this is not read of an answer: the messages that may be kept, and the columns ahead of them.
+/// More than this is not read of an answer: the diagnostics that may be kept, and the columns ahead of them.
 const ANSWER_MAX: usize = BYTES_MAX + (4 << 10);
 
-/// Asks a backend on which nothing runs, and whose client has nothing on it but messages.
+/// Asks a backend on which nothing runs, and whose client has nothing on it but diagnostics.
 pub(crate) fn begin(worker: &Worker, client: &Client, backend: &Backend) {
     let counts = client.session.borrow().counts;
     let tells_found = counts.are_found_on(backend.id);
@@ -66,7 +67,7 @@ pub(crate) fn is_asked(client: &Client) -> bool {
 pub(crate) fn listen(flight: &mut InFlight, bytes: &[u8]) {
     let keep = |mut reply: Vec<u8>| {
         reply.extend_from_slice(bytes);
-        // Cut off, only messages can be read.
+        // Cut off, only diagnostics can be read.
         reply.truncate(ANSWER_MAX);
         Said::Reply(reply)
     };
@@ -111,21 +112,21 @@ pub(crate) fn learn(
     let (warnings, errors) = match answers.tells_found && is_mysql(worker, backend) {
         false => (warnings, errors),
         true => {
-            let (rows, errors) = SavedDiagnostics::count(&answers.messages);
+            let (rows, errors) = SavedDiagnostics::count(&answers.diagnostics);
             // It may keep fewer than it counts.
             (rows.max(session.told().map_or(0, u64::from)), errors)
         }
     };
     session.hear_told(warnings);
     match session.diagnostics() {
-        Diagnostics::Marked => session.resolve_messages(warnings),
+        Diagnostics::Marked => session.resolve_diagnostics(warnings),
         Diagnostics::OnBackend => {
             let told = backend.session.borrow();
             let charset = told.settings().get(CHARSET).unwrap_or_default();
             let numbers = (warnings, errors);
-            let (messages, states) = (&answers.messages, &answers.states);
-            match SavedDiagnostics::read(numbers, messages, states, charset) {
-                Some(kept) => session.hear_messages(kept),
+            let (diagnostics, states) = (&answers.diagnostics, &answers.states);
+            match SavedDiagnostics::read(numbers, diagnostics, states, charset) {
+                Some(kept) => session.hear_diagnostics(kept),
                 None => return false,
             }
         }

@@ -112,8 +112,8 @@ pub(crate) fn send_for(client: &Client, backend: &Backend, setup: Setup) {
 pub(crate) fn see_ahead(client: &Client, backend: &Backend, purpose: &Purpose) {
     let counts = &mut client.session.borrow_mut().counts;
     match purpose {
-        // These are rows of their own, or messages.
-        Purpose::Found { .. } | Purpose::Clear | Purpose::Messages | Purpose::Nothing => {
+        // These are rows of their own, or diagnostics.
+        Purpose::Found { .. } | Purpose::Clear | Purpose::Diagnostics | Purpose::Nothing => {
             counts.lose(backend.id)
         }
         _ => counts.see_none_affected(backend.id),
@@ -136,7 +136,7 @@ pub(crate) fn send_bytes(backend: &Backend, command: Opcode, body: &[u8]) {
 }
 
 /// Asks behind a statement that sets something, by this text, what it has set. On MySQL the question would clear the
-/// messages of a statement that fails or warns: there it is sent when that has ended.
+/// diagnostics of a statement that fails or warns: there it is sent when that has ended.
 pub(crate) fn send_probe(
     worker: &Worker,
     client: &Client,

@@ -72,12 +72,12 @@ fn look_later(worker: &Rc<Worker>, local: &Local, wait: Duration) {
     });
 }
 
-/// No backend here can go. Those that clients keep for their messages only, here and elsewhere, do; and idle ones of
+/// No backend here can go. Those that clients keep for their diagnostics only, here and elsewhere, do; and idle ones of
 /// other workers.
 fn ask_others(worker: &Worker, local: &Local) {
     let (server, others) = (local.server.id, local.gate.borrow().inattentive());
     if !local.takes_back.replace(true) {
-        worker.shared.mail(worker.index, Mail::TakeBackIdle(server));
+        worker.shared.mail(worker.index, Mail::ReclaimIdle(server));
     }
     for other in others {
         worker.shared.mail(other, Mail::BackendWanted(server));
@@ -98,7 +98,7 @@ pub(crate) fn give_idle(worker: &Rc<Worker>, server: ServerId) {
             }
         }
     }
-    take_back_idle(worker, server);
+    reclaim_idle(worker, server);
 }
 
 /// Counts one more backend of this key's user, if there may be one.
@@ -154,10 +154,10 @@ pub(crate) fn close_idle_of(worker: &Worker, name: &UserName) -> bool {
     idle.is_some()
 }
 
-/// Clients wait for backends: backends that are kept for nothing but messages, which their clients may never ask for,
+/// Clients wait for backends: backends that are kept for nothing but diagnostics, which their clients may never ask for,
 /// go back. Those of busy clients go back when their statements end. Looks at the backends, not at the clients, of
 /// which thousands may wait.
-pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
+pub(crate) fn reclaim_idle(worker: &Rc<Worker>, server: ServerId) {
     let lacks = lacks_backends(worker, server);
     let yields = |backend: &&Rc<Backend>| {
         let holder = backend.holder.borrow();
@@ -186,7 +186,7 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
 }
 
 /// A statement has ended on a backend that its client keeps. If others have waited for that, and all that it is kept
-/// for is messages, it is asked for them, and goes back.
+/// for is diagnostics, it is asked for them, and goes back.
 pub(crate) fn take_wanted(worker: &Worker, client: &Client, backend: &Backend) {
     if backend.fate.is_wanted.get()
         && backend.in_flight.borrow().is_empty()
@@ -236,7 +236,7 @@ pub(crate) fn rekey(worker: &Worker, backend: &Backend, key: KeyId) {
 const TENURE: Duration = Duration::from_millis(100);
 
 /// Whether another client waits for the place of a backend of this user's, and this one may be closed for it.
-fn is_owed(worker: &Worker, key: KeyId, may_go: impl FnOnce() -> bool) -> bool {
+fn is_wanted_elsewhere(worker: &Worker, key: KeyId, may_go: impl FnOnce() -> bool) -> bool {
     worker.user_of(key, |user| {
         user.backend_wanted.load(Relaxed) && may_go() && user.backend_wanted.swap(false, Relaxed)
     })
@@ -269,8 +269,8 @@ pub(crate) fn return_to_pool(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backe
     let is_spare = is_left && local.gate.borrow().waiting() == 0
         || worker.is_stopping() && local.gate.borrow().waiting() == 0;
     let is_missed = || local.gate.borrow().has_waiters(key);
-    let is_owed = is_owed(worker, key, || age() >= TENURE || !is_missed());
-    if is_old || is_spare || is_owed || backend.is_closing() {
+    let is_wanted_elsewhere = is_wanted_elsewhere(worker, key, || age() >= TENURE || !is_missed());
+    if is_old || is_spare || is_wanted_elsewhere || backend.is_closing() {
         return capture::retire(worker, backend);
     }
     let due = local.gate.borrow_mut().due(key, age);

@@ -58,7 +58,7 @@ pub(crate) struct Backend {
     pub(crate) set_down: Cell<SetDown>,
     pub(crate) taint: Cell<Taint>,
     pub(crate) fate: Fate,
-    /// It is being asked for its client's messages before it is taken.
+    /// It is being asked for its client's diagnostics before it is taken.
     pub(crate) capture: RefCell<Option<in_flight::Answers>>,
     pub(crate) written: BackendWrites,
     pub(crate) bytes: BackendBytes,

@@ -56,7 +56,7 @@ pub(crate) struct Rare {
     pub(crate) change: Option<Rc<Change>>,
     /// The user variables that it sets, if that is all it does.
     pub(crate) assigns: Vec<Assignment>,
-    /// The messages that it asks for, if its backend does not have them.
+    /// The diagnostics that it asks for, if its backend does not have them.
     pub(crate) shown: Option<Shown>,
     /// A statement that sets user variables runs in the place of its `GET DIAGNOSTICS`.
     pub(crate) diagnoses: bool,
@@ -99,8 +99,8 @@ pub(crate) enum Awaits {
     InsertId,
     /// Until the backend of its client has answered; then it is read again. See [`crate::session::questions`].
     Backend,
-    /// The same, and adds to the messages that the backend is asked for.
-    Messages,
+    /// The same, and adds to the diagnostics that the backend is asked for.
+    Diagnostics,
     /// The same, and the session has begun anew then.
     Reset,
     /// Until a rule lets it go on; then it is read again.
@@ -117,7 +117,7 @@ impl Awaits {
         match self {
             Self::Answer | Self::InsertId => false,
             Self::Backend
-            | Self::Messages
+            | Self::Diagnostics
             | Self::Reset
             | Self::Rule
             | Self::Text

@@ -11,7 +11,7 @@ pub(crate) struct Fate {
     pub(crate) then: Cell<AfterAnswers>,
     /// Its server has moved: it is closed when it is put back.
     pub(crate) is_left_behind: Cell<bool>,
-    /// Its client keeps it for messages only, was busy when another client needed one, and is asked at its statement's
+    /// Its client keeps it for diagnostics only, was busy when another client needed one, and is asked at its statement's
     /// end.
     pub(crate) is_wanted: Cell<bool>,
     /// It goes to another worker, whose client has waited longer, or to another process; see [`crate::session::transfers`].

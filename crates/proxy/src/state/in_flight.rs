@@ -8,7 +8,7 @@ use std::time::Instant;
 use engine::intent::{Digest, Sets};
 use engine::kept::Message;
 use engine::rights::Change;
-use engine::session::Messages;
+use engine::session::DiagnosticsUse;
 use engine::session::prepared::Refused;
 use engine::session::setup::{Purpose, Setup};
 use engine::time_limits::Limit;
@@ -46,7 +46,7 @@ pub(crate) struct InFlight {
     pub(crate) warnings: u16,
     /// How many its last packet has counted.
     pub(crate) last: u16,
-    /// Its error, if that goes behind messages which the backend does not have.
+    /// Its error, if that goes behind diagnostics which the backend does not have.
     pub(crate) added: Option<Box<Message>>,
     /// The reply has an error in it.
     pub(crate) failed: bool,
@@ -150,12 +150,12 @@ impl InFlight {
         rare.is_some_and(|rare| rare.shown.is_some())
     }
 
-    /// What it does with the messages of statements before it.
-    pub(crate) fn messages(&self) -> Messages {
-        self.command.as_ref().map_or(Messages::Stay, |command| command.facts.messages)
+    /// What it does with the diagnostics of statements before it.
+    pub(crate) fn diagnostics(&self) -> DiagnosticsUse {
+        self.command.as_ref().map_or(DiagnosticsUse::Stay, |command| command.facts.diagnostics)
     }
 
-    /// How many messages it is to tell, if not those of the backend.
+    /// How many diagnostics it is to tell, if not those of the backend.
     pub(crate) fn ok_warnings(&self) -> Option<u16> {
         self.statement()?.facts.ok_warnings
     }
@@ -277,7 +277,7 @@ impl InFlight {
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     pub(crate) numbers: Vec<rows::Row>,
-    pub(crate) messages: Vec<rows::Row>,
+    pub(crate) diagnostics: Vec<rows::Row>,
     pub(crate) states: Vec<rows::Row>,
     pub(crate) failed: bool,
     /// How many rows its client has found is known to the backend alone.

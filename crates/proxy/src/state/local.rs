@@ -24,7 +24,7 @@ pub(crate) struct Local {
     pub(crate) gate: RefCell<ClientsGate>,
     /// A look at which backends could be given to waiting clients is due in a moment.
     pub(crate) looks_later: Cell<bool>,
-    /// Backends that clients keep for their messages only are about to be taken back.
+    /// Backends that clients keep for their diagnostics only are about to be taken back.
     pub(crate) takes_back: Cell<bool>,
     /// Where the server was when its backends were looked at last; see [`crate::upkeep::moves`].
     pub(crate) place_version: Cell<u32>,

@@ -115,8 +115,8 @@ pub(crate) enum Mail {
     /// A backend is wanted for which there is no room: one that is idle here is closed. The answer is whether there was
     /// one.
     GiveUpIdle(ServerId, oneshot::Sender<bool>),
-    /// Clients here lack backends: those that others keep for their messages only go back.
-    TakeBackIdle(ServerId),
+    /// Clients here lack backends: those that others keep for their diagnostics only go back.
+    ReclaimIdle(ServerId),
     /// A backend is to be opened here, whose places are taken.
     OpenBackend(ServerId, KeyId),
     /// A backend that comes from another worker.

@@ -433,7 +433,7 @@ fn wait(worker: &Worker, client: &Client, state: ClientState) -> Option<&'static
         ClientState::Queued => "a slot or a backend",
         ClientState::Preparing => match client.awaits() {
             Some(Awaits::InsertId) => "its last insert id",
-            Some(Awaits::Backend | Awaits::Messages) => "diagnostics of its last statement",
+            Some(Awaits::Backend | Awaits::Diagnostics) => "diagnostics of its last statement",
             Some(Awaits::Reset) => "a session reset",
             Some(Awaits::Rule) => "a rule",
             Some(Awaits::Text) => "a search of its long text for what rules match",

@@ -33,9 +33,9 @@ pub(crate) struct Logins {
     /// How many places there are.
     all: Cell<u32>,
     /// Logins whose clients have answered.
-    again: Line,
+    again: Queue,
     /// Logins of clients that have just come.
-    new: Line,
+    new: Queue,
     pace: Option<Pace>,
 }
 
@@ -49,7 +49,7 @@ struct Pace {
     is_awaited: Cell<bool>,
 }
 
-type Line = RefCell<VecDeque<oneshot::Sender<Place>>>;
+type Queue = RefCell<VecDeque<oneshot::Sender<Place>>>;
 
 /// The right to work at a login. Dropped, it passes to the next.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Logins {
         let arrivals = RefCell::new(Arrivals::new(crate::worker::clock::read()));
         let is_awaited = Cell::new(false);
         let pace = Pace { arrivals, statements: Rc::clone(statements), is_awaited };
-        let (again, new) = (Line::default(), Line::default());
+        let (again, new) = (Queue::default(), Queue::default());
         Rc::new(Self { again, new, pace: Some(pace), ..Self::with(OWN_PLACES) })
     }
 
@@ -92,7 +92,7 @@ impl Logins {
 
     fn with(places: u32) -> Self {
         let (free, all, excess) = (Cell::new(places), Cell::new(places), Cell::new(0));
-        Self { free, excess, all, again: Line::default(), new: Line::default(), pace: None }
+        Self { free, excess, all, again: Queue::default(), new: Queue::default(), pace: None }
     }
 
     /// There are so many places from now on, for all workers together. Logins that have one keep it.
@@ -138,8 +138,8 @@ impl Logins {
             self.forget_leavers();
             match why {
                 NoPass::Late { .. } => {
-                    let line = self.new.borrow();
-                    let others = line.iter().filter(|other| !other.is_closed()).count();
+                    let queue = self.new.borrow();
+                    let others = queue.iter().filter(|other| !other.is_closed()).count();
                     NoPass::Late { others }
                 }
                 NoPass::Gone => NoPass::Gone,
@@ -167,10 +167,10 @@ impl Logins {
         Some(Place(Some(Rc::clone(self))))
     }
 
-    async fn wait(&self, line: &Line) -> Place {
+    async fn wait(&self, queue: &Queue) -> Place {
         let (sender, receiver) = oneshot::channel();
-        line.borrow_mut().push_back(sender);
-        receiver.await.expect("a line lives as long as its waiting logins, and only sends places")
+        queue.borrow_mut().push_back(sender);
+        receiver.await.expect("a queue lives as long as its waiting logins, and only sends places")
     }
 
     /// Whether the next newcomer may begin now. If not, it is looked again when one may.
@@ -213,12 +213,12 @@ impl Logins {
         }
     }
 
-    /// Removes logins that have left from the front of the line. All may wait for equally long, so those that have
+    /// Removes logins that have left from the front of the queue. All may wait for equally long, so those that have
     /// waited too long are in front.
     fn forget_leavers(&self) {
-        let mut line = self.new.borrow_mut();
-        while line.front().is_some_and(oneshot::Sender::is_closed) {
-            line.pop_front();
+        let mut queue = self.new.borrow_mut();
+        while queue.front().is_some_and(oneshot::Sender::is_closed) {
+            queue.pop_front();
         }
     }
 }

@@ -222,7 +222,7 @@ fn the_writer_is_killed_under_load_and_no_increment_is_lost_or_doubled() {
 }
 
 #[test]
-fn messages_on_a_readers_backend_keep_nobody_from_writing() {
+fn diagnostics_on_a_readers_backend_keep_nobody_from_writing() {
     let cluster = Cluster::replicated(1);
     let flifo = flifo(&cluster, "[routing]\nmode = \"split\"\n");
     let mut client = client(&flifo).unwrap();

@@ -200,7 +200,7 @@ fn a_failover_and_a_reload_in_one_cluster_leave_the_other_alone() {
     let mut clients: Vec<_> = (0..4).map(|_| scene.client()).collect();
     let mut reporters: Vec<_> =
         (0..4).map(|_| scene.try_client("report", None).expect("a login")).collect();
-    let mut visitor = scene.client();
+    let mut guest = scene.client();
     let check = |client: &mut Client, servers: &[&str], count: &AtomicU64| {
         let id = server_id(client);
         wrong.fetch_add(u64::from(!servers.contains(&id.as_str())), Relaxed);
@@ -227,11 +227,11 @@ fn a_failover_and_a_reload_in_one_cluster_leave_the_other_alone() {
         let (stop_visits, check, visits) = (&stop, &check, &visits);
         scope.spawn(move || {
             while !stop_visits.load(Relaxed) {
-                visitor.query("USE old").expect("another cluster");
-                check(&mut visitor, &["9"], visits);
+                guest.query("USE old").expect("another cluster");
+                check(&mut guest, &["9"], visits);
                 // Where its server is killed at that moment, it is not known whether it has run.
-                while visitor.query("USE sbtest").is_err() {}
-                check(&mut visitor, &["1", "2"], visits);
+                while guest.query("USE sbtest").is_err() {}
+                check(&mut guest, &["1", "2"], visits);
             }
         });
         let goes_on = |count: &AtomicU64, what: &str| {

@@ -132,7 +132,7 @@ fn code(answer: Result<Vec<Vec<String>>, Problem>) -> u16 {
 
 /// A schema or a rule leads into another cluster: there is only what the client's own account has there.
 #[test]
-fn a_visitor_is_held_to_its_account_there() {
+fn a_guest_is_held_to_its_account_there() {
     let scene = Scene::start();
     let mut guest = scene.client("guest").expect("a login");
     guest.query("USE d").expect("an account for this host");
@@ -168,17 +168,17 @@ fn a_visitor_is_held_to_its_account_there() {
 #[test]
 fn definitions_of_a_visited_cluster_count_there() {
     let scene = Scene::start();
-    let visitor = || scene.builder("looker").schema("d").connect().expect("a login");
-    keeps_its_id(&mut visitor(), &mut visitor(), "v", "5");
+    let guest = || scene.builder("looker").schema("d").connect().expect("a login");
+    keeps_its_id(&mut guest(), &mut guest(), "v", "5");
     // A view that is made later is found as well, although its statement has not passed Flifo.
     scene.far.sql("CREATE VIEW d.w AS SELECT LAST_INSERT_ID(6)").expect("a view");
     let mut home = scene.client("looker").expect("a login");
     wait_for("the new view to be read", || {
         // Flifo looks sooner where it has seen a statement that may define something.
         home.query("CREATE OR REPLACE VIEW test.here AS SELECT 1").expect("a view");
-        let (mut client, mut other) = (visitor(), visitor());
+        let (mut client, mut other) = (guest(), guest());
         assert_eq!(client.query("SELECT * FROM w").expect("a row"), [["6"]]);
         other.query("SELECT LAST_INSERT_ID()").expect("an answer") == [["0"]]
     });
-    keeps_its_id(&mut visitor(), &mut visitor(), "w", "6");
+    keeps_its_id(&mut guest(), &mut guest(), "w", "6");
 }

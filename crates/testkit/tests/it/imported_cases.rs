@@ -165,7 +165,7 @@ const PROXYSQL_PORTS: Case = Case {
 };
 
 const PROXYSQL_DATABASE: Case = Case {
-    file: "proxysql-database.db",
+    file: "proxysql-dump.sql",
     servers: &[("gr1:3306", "a1"), ("gr2:3306", "a2"), ("gr3:3306", "a3")],
     roles: &["writer", "reader", "reader"],
     accounts: &[("app", "test"), ("locked", "")],

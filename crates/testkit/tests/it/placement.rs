@@ -33,7 +33,7 @@ impl Stand {
         Self { server, folder: tempfile::tempdir().expect("a folder") }
     }
 
-    fn book(&self) -> PathBuf {
+    fn journal(&self) -> PathBuf {
         self.folder.path().join("placement.json")
     }
 
@@ -41,7 +41,7 @@ impl Stand {
         Flifo::start(&format!(
             "server.address = {:?}\n[placement]\nstate_file = {:?}\n{placement}\n",
             self.server.socket(),
-            self.book()
+            self.journal()
         ))
     }
 
@@ -64,7 +64,7 @@ impl Stand {
 
     fn restore(&self) -> Output {
         let mut command = Command::new(program());
-        command.args(["placement", "restore", "--state"]).arg(self.book());
+        command.args(["placement", "restore", "--state"]).arg(self.journal());
         command.output().expect("flifo runs")
     }
 
@@ -97,7 +97,7 @@ fn all_threads_of_the_server_are_placed_also_later_ones_and_put_back_at_the_end(
     let before = stand.schedules();
     let flifo = stand.flifo("policy = \"batch\"");
     stand.await_all(Policy::Batch);
-    assert!(stand.book().exists());
+    assert!(stand.journal().exists());
     // A thread for each of these.
     let mut clients: Vec<_> = (0..5).map(|_| stand.client()).collect();
     clients.iter_mut().for_each(|client| drop(client.query("SELECT 1").expect("answers")));
@@ -107,7 +107,7 @@ fn all_threads_of_the_server_are_placed_also_later_ones_and_put_back_at_the_end(
     let (status, log) = flifo.stop();
     assert!(status.success(), "{log}");
     assert_restored(&before, &stand.schedules(), "at the end");
-    assert!(!stand.book().exists());
+    assert!(!stand.journal().exists());
     assert!(log.contains("chrt --all-tasks --batch"), "{log}");
 }
 
@@ -131,7 +131,7 @@ fn a_flifo_that_is_killed_at_any_moment_leaves_nothing_that_cannot_be_restored()
         let output = stand.restore();
         assert!(output.status.success(), "{policy}: {output:?}");
         assert_restored(&before, &stand.schedules(), &format!("{policy}, round {round}"));
-        assert!(!stand.book().exists());
+        assert!(!stand.journal().exists());
     }
 }
 
@@ -148,7 +148,7 @@ fn the_next_start_undoes_what_one_that_was_killed_has_left() {
     assert_restored(&before, &stand.schedules(), "after the next start");
     let (_, log) = flifo.stop();
     assert!(log.contains("a Flifo that was killed had changed this machine"), "{log}");
-    assert!(!stand.book().exists());
+    assert!(!stand.journal().exists());
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_server_that_dies_and_comes_back_is_placed_anew() {
     let (status, log) = flifo.stop();
     assert!(status.success(), "{log}");
     assert!(stand.threads().iter().all(|it| it.policy == Policy::Other));
-    assert!(!stand.book().exists());
+    assert!(!stand.journal().exists());
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn to_observe_changes_nothing_and_writes_nothing() {
     std::thread::sleep(Duration::from_millis(2500));
     let now = stand.schedules();
     assert_restored(&before, &now, "while it looks");
-    assert!(!stand.book().exists());
+    assert!(!stand.journal().exists());
     let output = stand.restore();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("nothing is changed"), "{text}");
@@ -224,12 +224,12 @@ fn without_permission_the_command_is_told_and_nothing_changed() {
     let stand = Stand::new();
     let before = stand.schedules();
     let folder = stand.folder.path();
-    let (config, book) = (folder.join("flifo.toml"), folder.join("own").join("placement.json"));
+    let (config, journal) = (folder.join("flifo.toml"), folder.join("own").join("placement.json"));
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(stand.server.folder(), open).expect("is ours");
     let text = format!(
         "listen = [\"127.0.0.1:0\"]\nserver.address = {:?}\n[console]\nlisten = []\n[http]\nlisten = []\n\
-         [placement]\npolicy = \"batch\"\nstate_file = {book:?}\n",
+         [placement]\npolicy = \"batch\"\nstate_file = {journal:?}\n",
         stand.server.socket()
     );
     std::fs::write(&config, text).expect("writes");
@@ -255,5 +255,5 @@ fn without_permission_the_command_is_told_and_nothing_changed() {
     let _ = sys::child::stop(&mut child, PATIENCE);
     assert!(is_told(&read()), "{}", read());
     assert_restored(&before, &stand.schedules(), "without permission");
-    assert!(!book.exists());
+    assert!(!journal.exists());
 }

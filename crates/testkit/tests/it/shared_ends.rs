@@ -39,7 +39,7 @@ fn wait_for_backend(scene: &Scene) -> JoinHandle<Answer> {
 }
 
 #[test]
-fn a_client_that_leaves_while_its_backend_is_asked_for_messages_leaves_it_to_others() {
+fn a_client_that_leaves_while_its_backend_is_asked_for_diagnostics_leaves_it_to_others() {
     let scene = Scene::pooled(ONE_BACKEND);
     let flag = keep_silent(&scene);
     let mut one = scene.client();

@@ -116,7 +116,7 @@ fn who_needs_a_backend_like_one_that_is_kept_gets_the_place_of_another() {
 /// Messages keep the backend of a client that hardly ever rests; a client that waits for the backend gets it at a
 /// statement's end.
 #[test]
-fn messages_of_who_is_always_busy_keep_nobody_out() {
+fn diagnostics_of_a_busy_client_keep_no_other_out() {
     let shared = Shared::start("load_messages");
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -120,8 +120,8 @@ fn an_insert_id_that_is_not_reported_is_nobody_elses() {
 }
 
 #[test]
-fn messages_are_those_of_the_client() {
-    let (shared, mut one, mut other) = pair("past_messages");
+fn diagnostics_are_those_of_the_client() {
+    let (shared, mut one, mut other) = pair("past_diagnostics");
     let warned = "Warning 1292 Truncated incorrect INTEGER value: 'abc'";
     fails(&mut other, "SELECT nothing");
     drop(other);

@@ -340,16 +340,38 @@ fn without_tests(text: &str) -> String {
 
 /// The strings of a source as they are written in it.
 fn strings(text: &str) -> Vec<&str> {
-    let (mut found, mut rest) = (Vec::new(), text);
+    let strings = pieces(text).into_iter().filter(|(kind, _)| *kind == Piece::Text);
+    strings.map(|(_, inside)| inside).collect()
+}
+
+/// A source without its strings and its comments.
+pub(crate) fn without_strings(text: &str) -> String {
+    let code = pieces(text).into_iter().filter(|(kind, _)| *kind == Piece::Code);
+    code.map(|(_, piece)| piece).collect::<Vec<_>>().join(" ")
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    Code,
+    Comment,
+    /// What stands in the quotes of a string.
+    Text,
+}
+
+/// The parts of a source, in their order.
+fn pieces(text: &str) -> Vec<(Piece, &str)> {
+    let (mut found, mut rest, mut code) = (Vec::new(), text, text);
     while let Some(first) = rest.chars().next() {
         let marks = rest[first.len_utf8()..].bytes().take_while(|byte| *byte == b'#').count();
-        let length = match first {
-            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+        let (length, piece) = match first {
+            '/' if rest.starts_with("//") => {
+                let length = rest.find('\n').unwrap_or(rest.len());
+                (length, Some((Piece::Comment, &rest[..length])))
+            }
             'r' if rest[1 + marks..].starts_with('"') => {
                 let end = format!("\"{}", "#".repeat(marks));
                 let inside = rest[marks + 2..].split(&end).next().unwrap_or_default();
-                found.push(inside);
-                marks + 2 + inside.len() + end.len()
+                (marks + 2 + inside.len() + end.len(), Some((Piece::Text, inside)))
             }
             '"' => {
                 let mut is_escaped = false;
@@ -359,19 +381,26 @@ fn strings(text: &str) -> Vec<&str> {
                     letter == '"' && !was_escaped
                 };
                 let inside = rest[1..].split(ends).next().unwrap_or_default();
-                found.push(inside);
-                inside.len() + 2
+                (inside.len() + 2, Some((Piece::Text, inside)))
             }
             // A letter in quotes, which may be a quote itself; or a lifetime.
-            '\'' if rest.starts_with("'\\") => rest[3..].find('\'').map_or(1, |end| end + 4),
+            '\'' if rest.starts_with("'\\") => {
+                (rest[3..].find('\'').map_or(1, |end| end + 4), None)
+            }
             '\'' => {
                 let letter = rest[1..].chars().next().map_or(0, char::len_utf8);
-                if rest[1 + letter..].starts_with('\'') { letter + 2 } else { 1 }
+                (if rest[1 + letter..].starts_with('\'') { letter + 2 } else { 1 }, None)
             }
-            _ => first.len_utf8(),
+            _ => (first.len_utf8(), None),
         };
-        rest = rest.get(length..).unwrap_or_default();
+        let behind = rest.get(length..).unwrap_or_default();
+        if let Some(piece) = piece {
+            found.extend([(Piece::Code, &code[..code.len() - rest.len()]), piece]);
+            code = behind;
+        }
+        rest = behind;
     }
+    found.push((Piece::Code, code));
     found
 }
 
@@ -477,17 +506,17 @@ fn without_reason(manifest: &str) -> Vec<&str> {
     bare
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// The files that git knows or would take, as paths from the root.
-fn sources() -> Vec<String> {
+pub(crate) fn sources() -> Vec<String> {
     listed(&[".rs", ".js", ".py", ".sh"])
 }
 
 /// The project's files whose names end so.
-fn listed(ends: &[&str]) -> Vec<String> {
+pub(crate) fn listed(ends: &[&str]) -> Vec<String> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
         .current_dir(root())

@@ -190,7 +190,7 @@ fn each_difference_is_told_alone() {
         ),
         ("a count of rows", |it| it.found.affected = Some(-1), &["SELECT 0"]),
         (
-            "a count of rows, at MySQL, which forgets messages at statements",
+            "a count of rows, at MySQL, which forgets diagnostics at statements",
             |it| (it.is_mysql, it.found.affected) = (true, Some(-1)),
             &["set_option \u{1}\0"],
         ),

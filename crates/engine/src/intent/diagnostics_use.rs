@@ -1,13 +1,13 @@
-//! What a statement does with the messages of those before it: the server clears them before it runs one that uses a
+//! What a statement does with the diagnostics of those before it: the server clears them before it runs one that uses a
 //! table. Whether one does is not always in its text.
 
 use super::builtins::is_one_of;
 use super::reader::{Mark, Reader, Verb};
 use crate::pin::Pin;
 
-/// What a statement does with the messages of those before it.
+/// What a statement does with the diagnostics of those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Messages {
+pub enum DiagnosticsUse {
     /// They stay, unless there are new ones: it uses no table.
     Stay,
     /// It may use a table.
@@ -29,7 +29,7 @@ pub enum Messages {
     Noted,
 }
 
-impl Messages {
+impl DiagnosticsUse {
     pub const fn are_asked_for(self) -> bool {
         matches!(self, Self::Shown | Self::Counted | Self::Spent | Self::Diagnosed)
     }
@@ -58,22 +58,22 @@ impl Messages {
 
 impl Reader<'_> {
     /// A statement begins with this word.
-    pub(super) fn begin_messages(&mut self, word: &[u8]) {
+    pub(super) fn begin_diagnostics(&mut self, word: &[u8]) {
         if !uses_no_table(word) {
-            self.doubt_messages();
-        } else if self.statements == 1 && self.found.messages == Messages::Unsure {
-            self.found.messages = Messages::Stay;
+            self.doubt_diagnostics();
+        } else if self.statements == 1 && self.found.diagnostics == DiagnosticsUse::Unsure {
+            self.found.diagnostics = DiagnosticsUse::Stay;
         }
     }
 
     /// It goes on with this word, which is in capitals.
-    pub(super) fn word_of_messages(&mut self, name: &[u8]) {
+    pub(super) fn word_of_diagnostics(&mut self, name: &[u8]) {
         match (self.verb, name) {
             // Also between the arguments of a function.
             (_, b"FROM" | b"INTO" | b"TABLE") if self.depth > 0 || name != b"FROM" => {
-                self.doubt_messages();
+                self.doubt_diagnostics();
             }
-            (_, b"NEXTVAL" | b"LASTVAL" | b"SETVAL" | b"VALUE") => self.doubt_messages(),
+            (_, b"NEXTVAL" | b"LASTVAL" | b"SETVAL" | b"VALUE") => self.doubt_diagnostics(),
             _ => {}
         }
         match (self.verb, name) {
@@ -81,35 +81,35 @@ impl Reader<'_> {
             (Verb::Define, b"TABLE" | b"VIEW")
                 if self.depth == 0 && self.found.pin != Some(Pin::Unreadable) =>
             {
-                self.clear_messages();
+                self.clear_diagnostics();
             }
             (Verb::Show, b"TABLE" | b"TABLES" | b"COLUMNS" | b"VARIABLES" | b"STATUS") => {
-                self.clear_messages();
+                self.clear_diagnostics();
             }
             _ => {}
         }
     }
 
-    /// The statement uses a table: the messages of those before it go.
-    pub(super) fn clear_messages(&mut self) {
-        let is_behind = self.found.messages.are_asked_for() && self.marks.has(Mark::Behind);
-        if self.found.messages != Messages::Shown && !is_behind {
-            self.found.messages = Messages::Go;
+    /// The statement uses a table: the diagnostics of those before it go.
+    pub(super) fn clear_diagnostics(&mut self) {
+        let is_behind = self.found.diagnostics.are_asked_for() && self.marks.has(Mark::Behind);
+        if self.found.diagnostics != DiagnosticsUse::Shown && !is_behind {
+            self.found.diagnostics = DiagnosticsUse::Go;
         }
     }
 
-    /// What asks for the messages of this very text asks for nothing of the past.
-    pub(super) fn ask_for_messages(&mut self, how: Messages) {
-        if self.found.messages != Messages::Go {
-            self.found.messages =
-                if self.marks.has(Mark::Behind) { Messages::Diagnosed } else { how };
+    /// What asks for the diagnostics of this very text asks for nothing of the past.
+    pub(super) fn ask_for_diagnostics(&mut self, how: DiagnosticsUse) {
+        if self.found.diagnostics != DiagnosticsUse::Go {
+            self.found.diagnostics =
+                if self.marks.has(Mark::Behind) { DiagnosticsUse::Diagnosed } else { how };
         }
     }
 
     /// A statement that may use a table begins, or a part of one.
-    pub(super) fn doubt_messages(&mut self) {
-        if self.found.messages == Messages::Stay {
-            self.found.messages = Messages::Unsure;
+    pub(super) fn doubt_diagnostics(&mut self) {
+        if self.found.diagnostics == DiagnosticsUse::Stay {
+            self.found.diagnostics = DiagnosticsUse::Unsure;
         }
     }
 }

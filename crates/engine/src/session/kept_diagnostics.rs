@@ -1,5 +1,5 @@
-//! A session's messages (errors and warnings of its last statements): where they are, and how many the last statement
-//! has left.
+//! A session's diagnostics (errors and warnings of its last statements): where they are, and how many the last
+//! statement has left.
 //!
 //! MariaDB keeps them until a statement uses a table; MySQL, until anything is a statement. MySQL has commands besides
 //! that clear none: what fails of those adds its error to what is there, and their OK tells the last statement's count
@@ -8,41 +8,41 @@
 use super::diagnostics::{CHARSET, Diagnostics, Told};
 use super::observe::End;
 use super::state::Session;
-use crate::intent::Messages;
+use crate::intent::DiagnosticsUse;
 use crate::kept::{Message, SavedDiagnostics};
 
-/// How many messages a session keeps; it counts the others.
+/// How many diagnostics a session keeps; it counts the others.
 const ROOM: &str = "max_error_count";
 
 impl Session {
-    /// The messages are these, whatever a backend has.
-    pub fn keep_messages(&mut self, kept: Box<SavedDiagnostics>) {
+    /// The diagnostics are these, whatever a backend has.
+    pub fn keep_diagnostics(&mut self, kept: Box<SavedDiagnostics>) {
         self.diagnostics = if kept.is_empty() { Diagnostics::None } else { Diagnostics::Kept };
         self.kept = Some(kept).filter(|kept| !kept.is_empty());
     }
 
-    /// The backend has said which messages it has. Those that are kept here already stand before them.
-    pub fn hear_messages(&mut self, said: Box<SavedDiagnostics>) {
+    /// The backend has said which diagnostics it has. Those that are kept here already stand before them.
+    pub fn hear_diagnostics(&mut self, said: Box<SavedDiagnostics>) {
         match self.kept.take() {
-            None => self.keep_messages(said),
+            None => self.keep_diagnostics(said),
             Some(mut head) => match head.join(*said) {
-                true => self.keep_messages(head),
+                true => self.keep_diagnostics(head),
                 false => self.diagnostics = Diagnostics::Lost,
             },
         }
     }
 
-    /// An error, or a warning, stands behind the messages of before, of which no backend has any.
+    /// An error, or a warning, stands behind the diagnostics of before, of which no backend has any.
     pub fn add_message(&mut self, message: Message, room: usize, charset: &[u8]) {
         match self.diagnostics {
             Diagnostics::None | Diagnostics::Kept => {
                 let mut kept = self.kept.take().unwrap_or_default();
                 match kept.add(message, room, charset) {
-                    true => self.keep_messages(kept),
+                    true => self.keep_diagnostics(kept),
                     false => self.diagnostics = Diagnostics::Lost,
                 }
             }
-            Diagnostics::OnBackend | Diagnostics::Marked => self.lose_messages(),
+            Diagnostics::OnBackend | Diagnostics::Marked => self.lose_diagnostics(),
             Diagnostics::Lost => {}
         }
     }
@@ -64,27 +64,27 @@ impl Session {
         if setting(ROOM) == Some(b"0") {
             kept.keep_numbers_only();
         }
-        self.keep_messages(kept);
+        self.keep_diagnostics(kept);
         self.hear_told(1);
     }
 
-    /// A client's command has ended, as far as messages are concerned. `added`: its error, if that goes behind messages
-    /// of which its backend has none.
-    pub(super) fn see_end_of_messages(
+    /// A client's command has ended, as far as diagnostics are concerned. `added`: its error, if that goes behind
+    /// diagnostics of which its backend has none.
+    pub(super) fn see_end_of_diagnostics(
         &mut self,
         end: &End<'_>,
-        messages: Messages,
+        diagnostics: DiagnosticsUse,
         ok_warnings: Option<u16>,
         added: Option<Message>,
     ) {
         let told = self.told();
-        self.see_told(end.last, end.failed, messages, ok_warnings);
+        self.see_told(end.last, end.failed, diagnostics, ok_warnings);
         let Some(message) = added else {
-            return self.see_messages(end.warnings, end.failed, messages);
+            return self.see_diagnostics(end.warnings, end.failed, diagnostics);
         };
-        match (messages, ok_warnings) {
-            (Messages::Added, Some(_)) => {}
-            (Messages::Added, None) => self.tell(1),
+        match (diagnostics, ok_warnings) {
+            (DiagnosticsUse::Added, Some(_)) => {}
+            (DiagnosticsUse::Added, None) => self.tell(1),
             // It has not come to its statement, and has cleared nothing.
             _ => self.tell(told.unwrap_or(0).saturating_add(1)),
         }
@@ -92,7 +92,7 @@ impl Session {
     }
 
     /// The backend has said whether it still has what it was told.
-    pub fn resolve_messages(&mut self, warnings: u64) {
+    pub fn resolve_diagnostics(&mut self, warnings: u64) {
         let kept = self.kept.take().filter(|_| warnings > 0);
         self.diagnostics = if kept.is_some() { Diagnostics::Kept } else { Diagnostics::None };
         self.kept = kept;
@@ -101,26 +101,26 @@ impl Session {
     /// The backend has not said whether it still has what it was told.
     pub fn lose_mark(&mut self) {
         if self.diagnostics == Diagnostics::Marked {
-            self.lose_messages();
+            self.lose_diagnostics();
         }
     }
 
-    /// The messages are no longer available.
-    pub fn lose_messages(&mut self) {
+    /// The diagnostics are no longer available.
+    pub fn lose_diagnostics(&mut self) {
         (self.diagnostics, self.kept) = (Diagnostics::Lost, None);
     }
 
-    /// The messages, if they are kept here.
+    /// The diagnostics, if they are kept here.
     pub fn kept(&self) -> Option<&SavedDiagnostics> {
         self.kept.as_deref().filter(|_| self.diagnostics == Diagnostics::Kept)
     }
 
-    pub(super) const fn has_messages_on_backend(&self) -> bool {
+    pub(super) const fn has_diagnostics_on_backend(&self) -> bool {
         matches!(self.diagnostics, Diagnostics::OnBackend | Diagnostics::Marked)
     }
 
-    /// Whether only the backend knows which messages there are, so that it must be asked first.
-    pub const fn are_messages_in_doubt(&self) -> bool {
+    /// Whether only the backend knows which diagnostics there are, so that it must be asked first.
+    pub const fn are_diagnostics_in_doubt(&self) -> bool {
         match self.diagnostics {
             Diagnostics::Marked => true,
             Diagnostics::OnBackend => self.kept.is_some(),
@@ -133,22 +133,22 @@ impl Session {
     }
 
     /// A statement has ended, with so many warnings, or in an error.
-    pub fn see_messages(&mut self, warnings: u16, failed: bool, messages: Messages) {
+    pub fn see_diagnostics(&mut self, warnings: u16, failed: bool, diagnostics: DiagnosticsUse) {
         let before = self.diagnostics;
-        self.diagnostics = match (messages, before) {
+        self.diagnostics = match (diagnostics, before) {
             // What it shows is counted by some servers as its own.
-            (Messages::Shown, _) if !failed => before,
-            (Messages::Added, _) if !failed => before,
-            (Messages::Added | Messages::Noted, Diagnostics::Lost) => before,
-            (Messages::Noted, _) => Diagnostics::OnBackend,
+            (DiagnosticsUse::Shown, _) if !failed => before,
+            (DiagnosticsUse::Added, _) if !failed => before,
+            (DiagnosticsUse::Added | DiagnosticsUse::Noted, Diagnostics::Lost) => before,
+            (DiagnosticsUse::Noted, _) => Diagnostics::OnBackend,
             _ if failed || warnings > 0 => Diagnostics::OnBackend,
-            (Messages::Go | Messages::Spent, _) => Diagnostics::None,
-            (Messages::Unsure, Diagnostics::Kept) => Diagnostics::Marked,
+            (DiagnosticsUse::Go | DiagnosticsUse::Spent, _) => Diagnostics::None,
+            (DiagnosticsUse::Unsure, Diagnostics::Kept) => Diagnostics::Marked,
             _ => before,
         };
-        let adds = match messages {
-            Messages::Noted => true,
-            Messages::Added => before == Diagnostics::OnBackend,
+        let adds = match diagnostics {
+            DiagnosticsUse::Noted => true,
+            DiagnosticsUse::Added => before == Diagnostics::OnBackend,
             _ => false,
         };
         let stays = match self.diagnostics {
@@ -161,8 +161,8 @@ impl Session {
         }
     }
 
-    /// How many messages MySQL says that the last statement has left, where it is asked by a command that leaves none.
-    /// `None`: only the backend knows.
+    /// How many diagnostics MySQL says that the last statement has left, where it is asked by a command that leaves
+    /// none. `None`: only the backend knows.
     pub const fn told(&self) -> Option<u16> {
         match self.told {
             Told::Known(count) => Some(count),
@@ -194,11 +194,11 @@ impl Session {
         &mut self,
         last: u16,
         failed: bool,
-        messages: Messages,
+        diagnostics: DiagnosticsUse,
         ok_warnings: Option<u16>,
     ) {
-        self.told = match (failed, messages, ok_warnings) {
-            (true, Messages::Added | Messages::Noted, Some(count)) => {
+        self.told = match (failed, diagnostics, ok_warnings) {
+            (true, DiagnosticsUse::Added | DiagnosticsUse::Noted, Some(count)) => {
                 Told::Known(count.saturating_add(1))
             }
             (true, _, _) => Told::OnBackend,
@@ -222,40 +222,40 @@ mod tests {
     }
 
     #[test]
-    fn messages_keep_the_backend_until_a_statement_clears_them() {
+    fn diagnostics_keep_the_backend_until_a_statement_clears_them() {
         let mut session = Session::default();
-        session.see_messages(0, false, Messages::Go);
+        session.see_diagnostics(0, false, DiagnosticsUse::Go);
         assert!(!session.holds_backend());
         for (warnings, failed) in [(1, false), (0, true)] {
-            session.see_messages(warnings, failed, Messages::Stay);
-            session.see_messages(0, false, Messages::Stay);
-            session.see_messages(0, false, Messages::Shown);
+            session.see_diagnostics(warnings, failed, DiagnosticsUse::Stay);
+            session.see_diagnostics(0, false, DiagnosticsUse::Stay);
+            session.see_diagnostics(0, false, DiagnosticsUse::Shown);
             assert!(session.holds_backend() && session.can_yield());
-            session.see_messages(0, false, Messages::Go);
+            session.see_diagnostics(0, false, DiagnosticsUse::Go);
             assert!(!session.holds_backend());
         }
-        session.see_messages(1, false, Messages::Go);
+        session.see_diagnostics(1, false, DiagnosticsUse::Go);
         session.yield_backend();
         assert!(!session.holds_backend() && session.diagnostics() == Diagnostics::Lost);
-        for (messages, after) in [
-            (Messages::Stay, Diagnostics::Kept),
-            (Messages::Shown, Diagnostics::Kept),
-            (Messages::Unsure, Diagnostics::Marked),
-            (Messages::Go, Diagnostics::None),
-            (Messages::Counted, Diagnostics::Kept),
-            (Messages::Spent, Diagnostics::None),
-            (Messages::Added, Diagnostics::Kept),
+        for (diagnostics, after) in [
+            (DiagnosticsUse::Stay, Diagnostics::Kept),
+            (DiagnosticsUse::Shown, Diagnostics::Kept),
+            (DiagnosticsUse::Unsure, Diagnostics::Marked),
+            (DiagnosticsUse::Go, Diagnostics::None),
+            (DiagnosticsUse::Counted, Diagnostics::Kept),
+            (DiagnosticsUse::Spent, Diagnostics::None),
+            (DiagnosticsUse::Added, Diagnostics::Kept),
         ] {
-            session.keep_messages(syntax());
+            session.keep_diagnostics(syntax());
             assert!(session.kept().is_some() && !session.holds_backend());
-            session.see_messages(0, false, messages);
+            session.see_diagnostics(0, false, diagnostics);
             assert_eq!(session.diagnostics(), after);
             assert_eq!(session.kept().is_some(), after == Diagnostics::Kept);
             assert_eq!(session.holds_backend(), after == Diagnostics::Marked);
         }
-        session.see_messages(1, false, Messages::Go);
+        session.see_diagnostics(1, false, DiagnosticsUse::Go);
         session.keep(Pin::UserVariable);
-        assert!(!session.can_yield(), "more than messages would be lost");
+        assert!(!session.can_yield(), "more than diagnostics would be lost");
     }
 
     #[test]
@@ -264,10 +264,10 @@ mod tests {
         session.add_message(unknown(), 64, b"utf8mb4");
         session.add_message(unknown(), 64, b"utf8mb4");
         assert_eq!(session.kept().map(|kept| kept.more_errors(Server::MySql)), Some(1));
-        session.see_messages(0, false, Messages::Go);
+        session.see_diagnostics(0, false, DiagnosticsUse::Go);
         assert_eq!(session.diagnostics(), Diagnostics::None);
         // What the backend has must be heard first.
-        session.see_messages(2, false, Messages::Go);
+        session.see_diagnostics(2, false, DiagnosticsUse::Go);
         session.add_message(unknown(), 64, b"utf8mb4");
         assert_eq!(session.diagnostics(), Diagnostics::Lost);
     }
@@ -275,27 +275,27 @@ mod tests {
     #[test]
     fn what_a_backend_adds_stands_behind_what_is_kept() {
         let mut session = Session::default();
-        session.keep_messages(syntax());
-        session.see_messages(0, false, Messages::Noted);
-        assert!(session.are_messages_in_doubt() && session.holds_backend());
-        session.see_messages(0, true, Messages::Added);
-        assert!(session.are_messages_in_doubt());
-        session.hear_messages(SavedDiagnostics::error(1146, *b"42S02", b"No table", b"utf8mb4"));
+        session.keep_diagnostics(syntax());
+        session.see_diagnostics(0, false, DiagnosticsUse::Noted);
+        assert!(session.are_diagnostics_in_doubt() && session.holds_backend());
+        session.see_diagnostics(0, true, DiagnosticsUse::Added);
+        assert!(session.are_diagnostics_in_doubt());
+        session.hear_diagnostics(SavedDiagnostics::error(1146, *b"42S02", b"No table", b"utf8mb4"));
         assert_eq!(session.kept().map(|kept| kept.more_errors(Server::MySql)), Some(1));
-        session.see_messages(0, false, Messages::Noted);
-        session.see_messages(0, true, Messages::Go);
-        assert!(!session.are_messages_in_doubt(), "these are its own only");
+        session.see_diagnostics(0, false, DiagnosticsUse::Noted);
+        session.see_diagnostics(0, true, DiagnosticsUse::Go);
+        assert!(!session.are_diagnostics_in_doubt(), "these are its own only");
     }
 
     #[test]
     fn a_count_is_told_again_until_a_statement_has_another() {
         let mut session = Session::default();
-        session.see_told(2, false, Messages::Go, None);
-        session.see_told(2, false, Messages::Added, Some(2));
+        session.see_told(2, false, DiagnosticsUse::Go, None);
+        session.see_told(2, false, DiagnosticsUse::Added, Some(2));
         assert_eq!(session.told(), Some(2));
-        session.see_told(0, true, Messages::Added, Some(2));
+        session.see_told(0, true, DiagnosticsUse::Added, Some(2));
         assert_eq!(session.told(), Some(3));
-        session.see_told(0, true, Messages::Go, None);
+        session.see_told(0, true, DiagnosticsUse::Go, None);
         session.tell_more(1);
         assert_eq!(session.told(), None);
         session.hear_told(4);

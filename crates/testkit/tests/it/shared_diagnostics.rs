@@ -37,8 +37,8 @@ fn shared(schema: &str) -> Shared {
 }
 
 #[test]
-fn messages_outlive_their_backend() {
-    let shared = shared("messages_kept");
+fn diagnostics_outlive_their_backend() {
+    let shared = shared("diagnostics_kept");
     same(&shared, &["SELECT 'x' + 0", "SHOW WARNINGS", "SHOW ERRORS", "SELECT 1", "SHOW WARNINGS"]);
     same(&shared, &["SELECT nothing", "SHOW WARNINGS", "SHOW ERRORS", "BEGIN", "SHOW WARNINGS"]);
     let three = "SELECT 'x' + 0, 'y' + 0, 'z' + 1";
@@ -49,8 +49,8 @@ fn messages_outlive_their_backend() {
 }
 
 #[test]
-fn messages_are_counted_when_their_backend_is_gone() {
-    let shared = shared("messages_counted");
+fn diagnostics_are_counted_when_their_backend_is_gone() {
+    let shared = shared("diagnostics_counted");
     let counts = "SELECT @@warning_count, @@session.error_count + 1";
     same(&shared, &["SELECT 'x' + 0, 'y' + 0", "SHOW COUNT(*) WARNINGS", counts, "SHOW WARNINGS"]);
     same(&shared, &["SELECT nothing", "SHOW COUNT(*) ERRORS", counts, "SHOW COUNT(*) WARNINGS"]);
@@ -59,8 +59,8 @@ fn messages_are_counted_when_their_backend_is_gone() {
 }
 
 #[test]
-fn what_may_clear_messages_is_asked_whether_it_has() {
-    let shared = shared("messages_marked");
+fn what_may_clear_diagnostics_is_asked_whether_it_has() {
+    let shared = shared("diagnostics_marked");
     for text in [
         "FLUSH STATUS",
         "SHOW GRANTS",
@@ -82,7 +82,7 @@ fn what_may_clear_messages_is_asked_whether_it_has() {
 
 #[test]
 fn diagnostics_are_told_when_their_backend_is_gone() {
-    let shared = shared("messages_diagnosed");
+    let shared = shared("diagnostics_diagnosed");
     let get = "GET DIAGNOSTICS CONDITION 1 @a = RETURNED_SQLSTATE, @b = MESSAGE_TEXT, \
                @c = MYSQL_ERRNO";
     let get_all = "GET DIAGNOSTICS @a = NUMBER, @b = ROW_COUNT";
@@ -112,7 +112,7 @@ fn diagnostics_are_told_when_their_backend_is_gone() {
 
 #[test]
 fn what_flifo_itself_has_refused_is_shown() {
-    let shared = Shared::start_with("messages_own", "pins = \"refuse\"");
+    let shared = Shared::start_with("diagnostics_own", "pins = \"refuse\"");
     let mut one = shared.client();
     assert_eq!(fails(&mut one, "SELECT @x"), 1290);
     assert!(ok(&mut one, "SHOW WARNINGS").starts_with("Error 1290 Flifo did not run this"));
@@ -123,11 +123,11 @@ fn what_flifo_itself_has_refused_is_shown() {
 }
 
 #[test]
-fn prepared_statements_show_messages_as_well() {
-    let shared = shared("messages_prepared");
+fn prepared_statements_show_diagnostics_as_well() {
+    let shared = shared("diagnostics_prepared");
     let login = |port| -> FakeClient {
         let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
-        client.query("USE messages_prepared").expect("the schema");
+        client.query("USE diagnostics_prepared").expect("the schema");
         client
     };
     let answers = |port| -> Vec<Vec<Vec<u8>>> {
@@ -157,7 +157,7 @@ fn prepared_statements_show_messages_as_well() {
 /// MariaDB reports the error twice.
 #[test]
 fn an_error_that_is_reported_twice_keeps_no_backend() {
-    let shared = shared("messages_twice");
+    let shared = shared("diagnostics_twice");
     let mut holder = shared.direct();
     ok(&mut holder, "INSERT INTO t (b) SELECT seq FROM seq_1_to_200");
     ok(&mut holder, "BEGIN");
@@ -203,8 +203,8 @@ fn an_error_that_is_reported_twice_keeps_no_backend() {
 }
 
 #[test]
-fn a_flood_of_messages_keeps_no_backend() {
-    let shared = shared("messages_many");
+fn a_flood_of_diagnostics_keeps_no_backend() {
+    let shared = shared("diagnostics_many");
     let counts = "SELECT @@warning_count, @@error_count";
     let flood = "SELECT COUNT(CAST(CONCAT('x', seq) AS INT)) FROM seq_1_to_2000";
     // As many as the server keeps by default.
@@ -244,7 +244,7 @@ fn a_flood_of_messages_keeps_no_backend() {
 
 #[test]
 fn what_a_client_signals_keeps_no_backend() {
-    let shared = shared("messages_signalled");
+    let shared = shared("diagnostics_signalled");
     for signal in [
         "SIGNAL SQLSTATE '01000' SET MESSAGE_TEXT = 'a warning'",
         "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an error', MYSQL_ERRNO = 1213",
@@ -262,7 +262,7 @@ fn what_a_client_signals_keeps_no_backend() {
 
 #[test]
 fn what_any_of_several_results_warned_of_is_kept() {
-    let shared = Shared::start("messages_several");
+    let shared = Shared::start("diagnostics_several");
     let asked = [server().port(), shared.flifo.port()].map(|port| {
         let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
         client.query("SELECT CAST('abc' AS INT); SELECT 1").expect("two results");
@@ -314,8 +314,8 @@ fn in_a_row(
 }
 
 #[test]
-fn those_who_run_behind_a_statement_do_not_take_its_messages() {
-    let shared = shared("messages_behind");
+fn those_who_run_behind_a_statement_do_not_take_its_diagnostics() {
+    let shared = shared("diagnostics_behind");
     let (mut direct, mut client) = (shared.direct(), shared.client());
     ok(&mut direct, "CREATE TABLE gone (a INT)");
     let others = "SELECT b FROM t WHERE b = 7 LIMIT 1";
@@ -359,11 +359,11 @@ fn those_who_run_behind_a_statement_do_not_take_its_messages() {
 }
 
 #[test]
-fn to_prepare_what_uses_a_table_clears_messages() {
-    let shared = shared("messages_of_prepares");
+fn to_prepare_what_uses_a_table_clears_diagnostics() {
+    let shared = shared("diagnostics_of_prepares");
     let asked = |port, text: &str| {
         let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
-        client.query("USE messages_of_prepares").expect("the schema");
+        client.query("USE diagnostics_of_prepares").expect("the schema");
         assert!(client.query("SELECT nothing").is_err());
         disturb(&shared);
         let _ = client.prepare(text);

@@ -15,7 +15,7 @@ const TEXT_MAX: usize = 512;
 
 /// What is known of one statement, or of all.
 #[derive(Clone, Debug, Default)]
-pub struct BookLine {
+pub struct StatementComparisons {
     /// With `?` for each literal.
     pub text: String,
     pub same: u64,
@@ -60,15 +60,15 @@ pub struct Compared<'a> {
 
 /// All statements of one mirror.
 #[derive(Debug, Default)]
-pub struct Book {
-    statements: HashMap<u64, BookLine>,
+pub struct Comparisons {
+    statements: HashMap<u64, StatementComparisons>,
     /// Those for which there is no room.
-    others: BookLine,
+    others: StatementComparisons,
     /// Of all. These only grow.
-    all: BookLine,
+    all: StatementComparisons,
 }
 
-impl BookLine {
+impl StatementComparisons {
     pub fn compared(&self) -> u64 {
         self.same + self.differing()
     }
@@ -99,7 +99,7 @@ impl BookLine {
     }
 }
 
-impl Book {
+impl Comparisons {
     /// A statement was compared. `text`: it without its literals, asked for if it is new.
     pub fn add(&mut self, compared: &Compared<'_>, text: impl FnOnce() -> String) {
         self.all.add(compared);
@@ -110,13 +110,13 @@ impl Book {
         let entry = self.statements.entry(compared.digest).or_insert_with(|| {
             let mut text = text();
             text.truncate(text.floor_char_boundary(TEXT_MAX));
-            BookLine { text, ..BookLine::default() }
+            StatementComparisons { text, ..StatementComparisons::default() }
         });
         entry.add(compared);
     }
 
     /// Each statement with its digest, those that differ most first, then all others together.
-    pub fn told(&self) -> Vec<(Option<u64>, BookLine)> {
+    pub fn told(&self) -> Vec<(Option<u64>, StatementComparisons)> {
         let mut told: Vec<_> =
             self.statements.iter().map(|(digest, it)| (Some(*digest), it.clone())).collect();
         told.sort_by_key(|(digest, it)| {
@@ -129,14 +129,14 @@ impl Book {
     }
 
     /// All statements together, since the mirror is there.
-    pub const fn all(&self) -> &BookLine {
+    pub const fn all(&self) -> &StatementComparisons {
         &self.all
     }
 
     /// Statements are counted from now on.
     pub fn reset(&mut self) {
         self.statements.clear();
-        self.others = BookLine::default();
+        self.others = StatementComparisons::default();
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn statements_are_counted_by_what_came_of_them() {
-        let mut book = Book::default();
+        let mut comparisons = Comparisons::default();
         for (digest, difference) in [
             (1, None),
             (1, Some(Difference::RowCount)),
@@ -166,9 +166,9 @@ mod tests {
             (2, Some(Difference::Order)),
             (7, None),
         ] {
-            book.add(&compared(digest, difference), || format!("SELECT {digest}"));
+            comparisons.add(&compared(digest, difference), || format!("SELECT {digest}"));
         }
-        let told = book.told();
+        let told = comparisons.told();
         let shown: Vec<_> = told
             .iter()
             .map(|(digest, it)| (*digest, &*it.text, it.same, it.differing(), it.rows_left_out))
@@ -186,18 +186,22 @@ mod tests {
         assert_eq!((told[0].1.own, told[0].1.mirror), {
             (Duration::from_millis(2), Duration::from_millis(4))
         });
-        book.reset();
-        assert!(book.told().is_empty());
-        assert_eq!((book.all().same, book.all().differing()), (2, 3), "these only grow");
+        comparisons.reset();
+        assert!(comparisons.told().is_empty());
+        assert_eq!(
+            (comparisons.all().same, comparisons.all().differing()),
+            (2, 3),
+            "these only grow"
+        );
     }
 
     #[test]
-    fn the_book_has_a_last_page() {
-        let mut book = Book::default();
+    fn statements_beyond_the_bound_are_counted_together() {
+        let mut comparisons = Comparisons::default();
         for digest in 0..STATEMENTS_MAX as u64 + 10 {
-            book.add(&compared(digest, None), || "é".repeat(TEXT_MAX));
+            comparisons.add(&compared(digest, None), || "é".repeat(TEXT_MAX));
         }
-        let told = book.told();
+        let told = comparisons.told();
         assert_eq!(told.len(), STATEMENTS_MAX + 1);
         let (digest, others) = told.last().expect("others");
         assert_eq!((*digest, others.same), (None, 10));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// How many copies there may be at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LineBounds {
+pub struct MirrorBounds {
     pub at_once: usize,
     pub queue: usize,
     /// How long one may take, its wait among it.
@@ -14,12 +14,12 @@ pub struct LineBounds {
 
 /// Copies that wait for others to end.
 #[derive(Debug)]
-pub struct MirrorLine<T> {
+pub struct MirrorQueue<T> {
     waiting: VecDeque<(Instant, T)>,
     running: usize,
 }
 
-impl<T> Default for MirrorLine<T> {
+impl<T> Default for MirrorQueue<T> {
     fn default() -> Self {
         Self { waiting: VecDeque::new(), running: 0 }
     }
@@ -35,9 +35,9 @@ pub enum Offer<T> {
     Full(T),
 }
 
-impl<T> MirrorLine<T> {
+impl<T> MirrorQueue<T> {
     /// A copy of a statement whose reply ended at that time.
-    pub fn offer(&mut self, copy: T, since: Instant, bounds: LineBounds) -> Offer<T> {
+    pub fn offer(&mut self, copy: T, since: Instant, bounds: MirrorBounds) -> Offer<T> {
         if self.running < bounds.at_once {
             self.running += 1;
             return Offer::Runs(copy);
@@ -50,7 +50,7 @@ impl<T> MirrorLine<T> {
     }
 
     /// A copy has run. Answers with the next one, and with those whose time has passed before they could run.
-    pub fn next(&mut self, now: Instant, bounds: LineBounds) -> (Option<T>, Vec<T>) {
+    pub fn next(&mut self, now: Instant, bounds: MirrorBounds) -> (Option<T>, Vec<T>) {
         let mut late = Vec::new();
         while let Some((since, copy)) = self.waiting.pop_front() {
             // There may be fewer places by now.
@@ -82,12 +82,13 @@ impl<T> MirrorLine<T> {
 mod tests {
     use super::*;
 
-    const BOUNDS: LineBounds = LineBounds { at_once: 2, queue: 3, within: Duration::from_secs(5) };
+    const BOUNDS: MirrorBounds =
+        MirrorBounds { at_once: 2, queue: 3, within: Duration::from_secs(5) };
 
     #[test]
     fn so_many_run_and_so_many_wait() {
-        let (mut line, now) = (MirrorLine::default(), Instant::now());
-        let offers: Vec<_> = (0..6).map(|at| line.offer(at, now, BOUNDS)).collect();
+        let (mut queue, now) = (MirrorQueue::default(), Instant::now());
+        let offers: Vec<_> = (0..6).map(|at| queue.offer(at, now, BOUNDS)).collect();
         assert_eq!(
             offers,
             [
@@ -99,29 +100,29 @@ mod tests {
                 Offer::Full(5)
             ]
         );
-        assert_eq!(line.under_way(), (3, 2));
-        assert_eq!(line.next(now, BOUNDS), (Some(2), vec![]), "in the order in which they came");
-        assert_eq!(line.offer(6, now, BOUNDS), Offer::Waits);
-        assert_eq!(line.under_way(), (3, 2));
+        assert_eq!(queue.under_way(), (3, 2));
+        assert_eq!(queue.next(now, BOUNDS), (Some(2), vec![]), "in the order in which they came");
+        assert_eq!(queue.offer(6, now, BOUNDS), Offer::Waits);
+        assert_eq!(queue.under_way(), (3, 2));
         // Fewer places: the others end first.
-        let one = LineBounds { at_once: 1, ..BOUNDS };
-        assert_eq!(line.next(now, one), (None, vec![]));
-        assert_eq!(line.next(now, one), (Some(3), vec![]));
+        let one = MirrorBounds { at_once: 1, ..BOUNDS };
+        assert_eq!(queue.next(now, one), (None, vec![]));
+        assert_eq!(queue.next(now, one), (Some(3), vec![]));
     }
 
     #[test]
     fn what_waited_too_long_does_not_run() {
-        let (mut line, begun) = (MirrorLine::default(), Instant::now());
+        let (mut queue, begun) = (MirrorQueue::default(), Instant::now());
         let at = |seconds| begun + Duration::from_secs(seconds);
         for copy in 0..5 {
-            line.offer(copy, at(copy), BOUNDS);
+            queue.offer(copy, at(copy), BOUNDS);
         }
         // The third and the fourth came at 2 and 3.
-        assert_eq!(line.next(at(8), BOUNDS), (Some(4), vec![2, 3]));
-        assert_eq!(line.next(at(8), BOUNDS), (None, vec![]));
-        assert_eq!(line.next(at(8), BOUNDS), (None, vec![]));
-        assert!(line.is_idle());
-        assert_eq!(line.offer(9, at(9), BOUNDS), Offer::Runs(9));
+        assert_eq!(queue.next(at(8), BOUNDS), (Some(4), vec![2, 3]));
+        assert_eq!(queue.next(at(8), BOUNDS), (None, vec![]));
+        assert_eq!(queue.next(at(8), BOUNDS), (None, vec![]));
+        assert!(queue.is_idle());
+        assert_eq!(queue.offer(9, at(9), BOUNDS), Offer::Runs(9));
     }
 
     /// Whatever comes, bounds are kept and each copy ends in one way.
@@ -135,28 +136,28 @@ mod tests {
                 state ^= state << 17;
                 state % bound
             };
-            let bounds = LineBounds {
+            let bounds = MirrorBounds {
                 at_once: 1 + chance(4) as usize,
                 queue: chance(5) as usize,
                 within: Duration::from_millis(1 + chance(50)),
             };
-            let (mut line, mut now) = (MirrorLine::default(), Instant::now());
+            let (mut queue, mut now) = (MirrorQueue::default(), Instant::now());
             let (mut came, mut runs, mut ended) = (0_u64, 0_u64, 0_u64);
             for _ in 0..300 {
                 now += Duration::from_millis(chance(10));
                 if chance(2) == 0 || runs == 0 {
                     came += 1;
-                    match line.offer(came, now, bounds) {
+                    match queue.offer(came, now, bounds) {
                         Offer::Runs(_) => runs += 1,
                         Offer::Waits => {}
                         Offer::Full(_) => ended += 1,
                     }
                 } else {
-                    let (next, late) = line.next(now, bounds);
+                    let (next, late) = queue.next(now, bounds);
                     ended += 1 + late.len() as u64;
                     runs -= u64::from(next.is_none());
                 }
-                let (waiting, running) = line.under_way();
+                let (waiting, running) = queue.under_way();
                 assert!(running <= bounds.at_once && waiting <= bounds.queue, "seed {seed}");
                 assert_eq!(running as u64, runs, "seed {seed}");
                 assert_eq!(came, ended + runs + waiting as u64, "seed {seed}");
