@@ -240,8 +240,9 @@ mod tests {
         let statement = "CREATE TABLE IF NOT EXISTS \"mysql_query_rules\" (rule_id INTEGER PRIMARY KEY , \
                          active INT CHECK (active IN (0,1)) NOT NULL DEFAULT 0 , \"a,b\" VARCHAR DEFAULT ',)' , \
                          `c` INT, [d] INT PRIMARY KEY, PRIMARY KEY (active, c), UNIQUE(c));";
-        let (_, tokens) = statements(statement).expect("is right").remove(0);
-        let (name, columns) = created(tokens[2..].to_vec().into_iter().peekable());
+        let (_, mut tokens) = statements(statement).expect("is right").remove(0);
+        tokens.drain(..2);
+        let (name, columns) = created(tokens.into_iter().peekable());
         assert_eq!(name, "mysql_query_rules");
         assert_eq!(columns, ["rule_id", "active", "a,b", "c", "d"]);
     }
