@@ -38,7 +38,8 @@ type Tokens = Peekable<IntoIter<Token>>;
 /// The tables that the text makes and fills.
 pub(crate) fn read(file: &Arc<str>, text: &str) -> Result<Tables, SyntaxError> {
     let (mut tables, mut columns) = (Tables::default(), BTreeMap::new());
-    for (line, statement) in statements(text)? {
+    let mut statements = Statements { rest: text, line: 1 };
+    while let Some((line, statement)) = statements.next()? {
         let mut tokens = statement.into_iter().peekable();
         let verb = tokens.next().map_or_else(String::new, Token::into_text).to_ascii_uppercase();
         let object = tokens.next().map_or_else(String::new, Token::into_text).to_ascii_uppercase();
@@ -169,45 +170,71 @@ fn unescaped(written: &str) -> Option<String> {
 /// Line ends of two kinds.
 const NESTED_MAX: u8 = 2;
 
-/// The statements of a text, each with the line in which it begins.
-fn statements(text: &str) -> Result<Vec<(u32, Vec<Token>)>, SyntaxError> {
-    let (mut statements, mut statement) = (Vec::new(), Vec::new());
-    let (mut rest, mut line, mut begun) = (text, 1, 1);
-    while let Some(first) = rest.chars().next() {
-        if statement.is_empty() {
-            begun = line;
+/// A text that is read statement by statement.
+struct Statements<'a> {
+    rest: &'a str,
+    line: u32,
+}
+
+/// No row has so many values.
+const TOKENS_MAX: usize = 10_000;
+
+impl Statements<'_> {
+    /// The next statement, and the line in which it begins.
+    fn next(&mut self) -> Result<Option<(u32, Vec<Token>)>, SyntaxError> {
+        let (mut statement, mut begun) = (Vec::new(), self.line);
+        while let Some(first) = self.rest.chars().next() {
+            let wrong = |why: &str| Err(SyntaxError { line: self.line, why: why.to_owned() });
+            let length = match first {
+                ';' => {
+                    self.rest = &self.rest[1..];
+                    return Ok(Some((begun, statement)));
+                }
+                '-' if self.rest.starts_with("--") => {
+                    self.rest.find('\n').unwrap_or(self.rest.len())
+                }
+                _ if first.is_whitespace() => first.len_utf8(),
+                _ => {
+                    if statement.is_empty() {
+                        begun = self.line;
+                    }
+                    let Some((token, length)) = token(self.rest, first) else {
+                        return wrong("a quote is not closed");
+                    };
+                    statement.push(token);
+                    if statement.len() > TOKENS_MAX {
+                        return wrong("a statement is too long for a row of ProxySQL's");
+                    }
+                    length
+                }
+            };
+            let (taken, behind) = self.rest.split_at(length);
+            let lines = u32::try_from(taken.matches('\n').count()).unwrap_or(u32::MAX);
+            self.line = self.line.saturating_add(lines);
+            self.rest = behind;
         }
-        let length = match first {
-            ';' => {
-                statements.push((begun, std::mem::take(&mut statement)));
-                1
+        match statement.is_empty() {
+            true => Ok(None),
+            false => {
+                let why = "the file ends within a statement".to_owned();
+                Err(SyntaxError { line: self.line, why })
             }
-            '-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
-            '\'' | '"' | '`' | '[' => {
-                let close = if first == '[' { ']' } else { first };
-                let (text, length) = quoted(rest, close)
-                    .ok_or_else(|| SyntaxError { line, why: "a quote is not closed".to_owned() })?;
-                statement.push(Token::Quoted(text));
-                length
-            }
-            _ if first.is_whitespace() => first.len_utf8(),
-            _ if is_of_word(first) => {
-                let length = rest.find(|it| !is_of_word(it)).unwrap_or(rest.len());
-                statement.push(Token::Word(rest[..length].to_owned()));
-                length
-            }
-            mark => {
-                statement.push(Token::Mark(mark));
-                mark.len_utf8()
-            }
-        };
-        let (token, behind) = rest.split_at(length);
-        line += u32::try_from(token.matches('\n').count()).unwrap_or(u32::MAX);
-        rest = behind;
+        }
     }
-    match statement.is_empty() {
-        true => Ok(statements),
-        false => Err(SyntaxError { line, why: "the file ends within a statement".to_owned() }),
+}
+
+/// The token with which a text begins, and its length. `None`: a quote is not closed.
+fn token(text: &str, first: char) -> Option<(Token, usize)> {
+    match first {
+        '\'' | '"' | '`' | '[' => {
+            let (inside, length) = quoted(text, if first == '[' { ']' } else { first })?;
+            Some((Token::Quoted(inside), length))
+        }
+        _ if is_of_word(first) => {
+            let length = text.find(|it| !is_of_word(it)).unwrap_or(text.len());
+            Some((Token::Word(text[..length].to_owned()), length))
+        }
+        mark => Some((Token::Mark(mark), mark.len_utf8())),
     }
 }
 
@@ -235,12 +262,17 @@ fn quoted(from: &str, close: char) -> Option<(String, usize)> {
 mod tests {
     use super::*;
 
+    fn first(text: &str) -> Vec<Token> {
+        let mut statements = Statements { rest: text, line: 1 };
+        statements.next().expect("is right").expect("is there").1
+    }
+
     #[test]
     fn columns_are_found_among_bounds() {
         let statement = "CREATE TABLE IF NOT EXISTS \"mysql_query_rules\" (rule_id INTEGER PRIMARY KEY , \
                          active INT CHECK (active IN (0,1)) NOT NULL DEFAULT 0 , \"a,b\" VARCHAR DEFAULT ',)' , \
                          `c` INT, [d] INT PRIMARY KEY, PRIMARY KEY (active, c), UNIQUE(c));";
-        let (_, mut tokens) = statements(statement).expect("is right").remove(0);
+        let mut tokens = first(statement);
         tokens.drain(..2);
         let (name, columns) = created(tokens.into_iter().peekable());
         assert_eq!(name, "mysql_query_rules");
@@ -249,10 +281,7 @@ mod tests {
 
     #[test]
     fn values_are_read_as_they_were() {
-        let values = |text: &str| {
-            let (_, tokens) = statements(text).expect("is right").remove(0);
-            row(tokens.into_iter().peekable())
-        };
+        let values = |text: &str| row(first(text).into_iter().peekable());
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(
             values("VALUES(-1,NULL,1.5e-3,'it''s; \"so\"\n','');"),
@@ -278,6 +307,10 @@ mod tests {
         assert_eq!(
             told(&format!("{made}INSERT INTO scheduler VALUES(1);")),
             "line 2: a row of scheduler is `INSERT INTO scheduler VALUES(…);` with all columns"
+        );
+        assert_eq!(
+            told(&format!("{made}INSERT INTO scheduler VALUES(1{});", ",1".repeat(TOKENS_MAX))),
+            "line 2: a statement is too long for a row of ProxySQL's"
         );
         assert_eq!(
             told("INSERT INTO scheduler VALUES(1);"),
