@@ -11,6 +11,7 @@ use engine::checks::places::{CheckBounds, Habit, LATE};
 use engine::checks::scheduler::{
     CheckScheduler, Deed, Loads, Moving, Subject, first_due, next_due,
 };
+use fastrand::Rng;
 
 const SECOND: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = SECOND;
@@ -47,7 +48,7 @@ struct World {
     case: Case,
     now: Instant,
     begun: Instant,
-    chance: u64,
+    chance: Rng,
     schedulers: Vec<CheckScheduler>,
     servers: Vec<Server>,
     /// When each worker wakes next.
@@ -78,8 +79,8 @@ impl World {
             .collect();
         let all = case.live + case.holes;
         let mut ids: Vec<_> = (0..all).collect();
-        let mut chance = case.seed;
-        (1..all).for_each(|at| ids.swap(at, draw(&mut chance, at + 1)));
+        let mut chance = Rng::with_seed(case.seed);
+        (1..all).for_each(|at| ids.swap(at, chance.usize(..=at)));
         for (place, id) in ids.iter().enumerate() {
             let due = first_due(now, SECOND, place, all);
             schedulers[0].add(Subject::new(*id as u64), due);
@@ -145,22 +146,21 @@ impl World {
         if server.silent.take().is_none() {
             (server.silent, server.is_seen) = (Some(self.now), false);
             self.freezes += 1;
-            let after = Duration::from_millis(6000 + draw(&mut self.chance, 1000) as u64);
+            let after = Duration::from_millis(6000 + self.chance.usize(..1000) as u64);
             return self.later(after, Event::Freeze(id));
         }
-        let after = Duration::from_millis(draw(&mut self.chance, 3000) as u64);
-        let next = draw(&mut self.chance, self.case.live);
+        let after = Duration::from_millis(self.chance.usize(..3000) as u64);
+        let next = self.chance.usize(..self.case.live);
         self.later(after, Event::Freeze(next));
     }
 
     fn work(&mut self, worker: usize) {
-        let mut chance = self.chance;
-        while let Some(deed) =
-            self.schedulers[worker].next(self.now, |below| draw(&mut chance, below))
+        let mut chance = self.chance.clone();
+        while let Some(deed) = self.schedulers[worker].next(self.now, |below| chance.usize(..below))
         {
             match deed {
                 Deed::Send(other, moving) => {
-                    let after = Duration::from_micros(10 + draw(&mut chance, 500) as u64);
+                    let after = Duration::from_micros(10 + chance.usize(..500) as u64);
                     self.later(after, Event::Mail(other, moving));
                 }
                 Deed::Run(subject, due) => {
@@ -171,7 +171,7 @@ impl World {
                     }
                     let after = match server.silent {
                         Some(_) => TIMEOUT,
-                        None => Duration::from_micros(200 + draw(&mut chance, 2000) as u64),
+                        None => Duration::from_micros(200 + chance.usize(..2000) as u64),
                     };
                     let sign = match server.silent {
                         Some(_) => Sign::Failed("no answer".to_owned()),
@@ -207,7 +207,7 @@ impl World {
         let is_silent = has_failed && server.health.state() == State::Down;
         let habit = if is_silent { Habit::Silent } else { Habit::Answers };
         let interval = server.health.interval().expect("it is checked");
-        let chance = draw(&mut self.chance, 1000) as f64 / 1000.0;
+        let chance = self.chance.usize(..1000) as f64 / 1000.0;
         // As the program does it: what took longer than its interval is followed by the next at once.
         let next = match has_failed && TIMEOUT > interval {
             true => self.now,
@@ -223,24 +223,16 @@ fn most_running(at_once: u32) -> u32 {
     2 * at_once * (LATE + 1)
 }
 
-/// xorshift64*, below a bound.
-fn draw(state: &mut u64, below: usize) -> usize {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % below
-}
-
 #[test]
 fn whatever_hangs_servers_that_answer_are_checked_in_time() {
-    let mut chance = 0x0040_1e5e_u64;
+    let mut chance = Rng::with_seed(1);
     for seed in 1..=40 {
         let case = Case {
             seed,
-            workers: 1 + draw(&mut chance, 4),
-            at_once: 8 << draw(&mut chance, 3),
-            holes: draw(&mut chance, 400),
-            live: 2 + draw(&mut chance, 20),
+            workers: 1 + chance.usize(..4),
+            at_once: 8 << chance.usize(..3),
+            holes: chance.usize(..400),
+            live: 2 + chance.usize(..20),
         };
         let what = format!(
             "seed {seed}: {} workers, {} at once, {} holes, {} live",

@@ -10,6 +10,7 @@ use engine::checks::places::{CheckBounds, Habit};
 use engine::checks::scheduler::{
     CheckScheduler, Deed, Loads, Moving, Subject, first_due, next_due,
 };
+use fastrand::Rng;
 
 const WORKERS: usize = 16;
 const SUBJECTS_MAX: usize = 400;
@@ -43,7 +44,7 @@ struct Known {
 
 struct World {
     now: Instant,
-    chance: u64,
+    chance: Rng,
     loads: Arc<Loads>,
     schedulers: Vec<Option<CheckScheduler>>,
     lives: Vec<u64>,
@@ -66,7 +67,7 @@ impl World {
         let scheduler = |worker| Some(CheckScheduler::new(worker, Arc::clone(&loads), bounds()));
         let mut world = Self {
             now: Instant::now(),
-            chance: seed,
+            chance: Rng::with_seed(seed),
             schedulers: (0..WORKERS).map(scheduler).collect(),
             loads: Arc::clone(&loads),
             lives: vec![0; WORKERS],
@@ -89,7 +90,7 @@ impl World {
     }
 
     fn draw(&mut self, below: usize) -> usize {
-        draw(&mut self.chance, below)
+        self.chance.usize(..below)
     }
 
     fn later(&mut self, after: Duration, event: Event) {
@@ -148,10 +149,10 @@ impl World {
     }
 
     fn work(&mut self, worker: usize) {
-        let mut chance = self.chance;
+        let mut chance = self.chance.clone();
         loop {
             let Some(scheduler) = &mut self.schedulers[worker] else { return };
-            let deed = scheduler.next(self.now, |below| draw(&mut chance, below));
+            let deed = scheduler.next(self.now, |below| chance.usize(..below));
             assert!(scheduler.running() <= RUNNING_MAX);
             match deed {
                 None => break,
@@ -159,7 +160,7 @@ impl World {
                     assert_ne!(other, worker);
                     self.moves += 1;
                     *self.in_mail.entry(moving.subject().id).or_default() += 1;
-                    let after = Duration::from_micros(10 + draw(&mut chance, 500) as u64);
+                    let after = Duration::from_micros(10 + chance.usize(..500) as u64);
                     self.later(after, Event::Mail(other, moving));
                 }
                 Some(Deed::Run(subject, due)) => {
@@ -171,9 +172,9 @@ impl World {
                     assert!(late < LATE_MAX, "check {} is late by {late:?}", subject.id);
                     assert!(due <= self.now, "check {} is early", subject.id);
                     known.runs = Some((worker, life));
-                    let takes = match draw(&mut chance, 100) {
+                    let takes = match chance.usize(..100) {
                         0 => 100_000,
-                        _ => 200 + draw(&mut chance, 10_000) as u64,
+                        _ => 200 + chance.usize(..10_000) as u64,
                     };
                     let takes = Duration::from_micros(takes);
                     self.later(takes, Event::Done(worker, life, subject.id));
@@ -257,14 +258,6 @@ impl World {
         let checks = (0..WORKERS).map(|worker| self.loads.checks(worker));
         (checks.clone().min().unwrap(), checks.max().unwrap())
     }
-}
-
-/// xorshift64*, below a bound.
-fn draw(state: &mut u64, below: usize) -> usize {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % below
 }
 
 #[test]

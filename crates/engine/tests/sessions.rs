@@ -11,6 +11,7 @@ use engine::insert_id::{InsertId, OnBackend};
 use engine::intent::{Intent, Moves};
 use engine::session::{Reset, Session};
 use engine::session_variables::{Interned, SessionVariables};
+use fastrand::Rng;
 use wire::lex::{Dialect, Lexer, Token};
 use wire::response::{OkPacket, Status};
 use wire::text::Lexed;
@@ -80,7 +81,7 @@ struct Client {
 }
 
 struct World {
-    random: u64,
+    random: Rng,
     interned: Interned,
     backends: Vec<Backend>,
     clients: Vec<Client>,
@@ -108,7 +109,7 @@ impl World {
             alone: Connection::new(),
         };
         Self {
-            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: Rng::with_seed(seed),
             interned,
             backends: (0..BACKENDS).map(backend).collect(),
             clients: (0..CLIENTS).map(client).collect(),
@@ -118,10 +119,7 @@ impl World {
     }
 
     fn draw(&mut self, below: usize) -> usize {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 11) as usize % below
+        self.random.usize(..below)
     }
 
     fn step(&mut self) {

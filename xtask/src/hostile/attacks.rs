@@ -8,6 +8,7 @@ mod strangers;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
+use fastrand::Rng;
 
 use super::target::{Leg, Target};
 
@@ -127,16 +128,16 @@ fn ms(time: Duration) -> String {
 }
 
 /// Numbers without a pattern, the same in each run.
-struct Dice(u64);
+struct Dice(Rng);
 
 impl Dice {
+    fn of(seed: u64) -> Self {
+        Self(Rng::with_seed(seed))
+    }
+
     /// Less than `below`.
     fn roll(&mut self, below: usize) -> usize {
-        // Xorshift: Marsaglia, "Xorshift RNGs", 2003.
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below as u64) as usize
+        self.0.usize(..below)
     }
 
     /// Breaks some bytes: another value, one more, one less, or the end.

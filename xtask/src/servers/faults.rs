@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use backend::Address;
 use bench::interrupt::Interrupt;
 use clap::ValueEnum;
+use fastrand::Rng;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::client::{Client, Problem};
 use testkit::flifo::take_over;
@@ -108,23 +109,16 @@ impl Fault {
 }
 
 /// Chance, by a seed.
-pub(super) struct Chance(u64);
+pub(super) struct Chance(Rng);
 
 impl Chance {
     pub(super) fn new(seed: u64) -> Self {
-        // Small seeds differ in few bits.
-        let mut chance = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        (0..8).for_each(|_| _ = chance.below(2));
-        chance
+        Self(Rng::with_seed(seed))
     }
 
     /// A number below this one.
     pub(super) fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        let drawn = (self.0 >> 16) % u64::try_from(bound).unwrap_or(u64::MAX).max(1);
-        usize::try_from(drawn).unwrap_or_default()
+        self.0.usize(..bound.max(1))
     }
 }
 

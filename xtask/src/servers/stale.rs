@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
 use bench::progress::Progress;
+use fastrand::Rng;
 use testkit::cluster::Cluster;
 
 use super::{CHECKS, Findings, Site, client, seconds};
@@ -102,18 +103,15 @@ fn lag(cluster: &Cluster, is_over: &AtomicBool) -> Result<()> {
 
 fn work(id: u32, port: u16, extent: &Extent, counts: &Counts, is_over: &AtomicBool) -> Result<()> {
     let mut client = client(port)?;
-    let mut seed = u64::from(id) + 0x9E37_79B9_7F4A_7C15;
+    let mut random = Rng::with_seed(u64::from(id));
     for turn in 1_u64.. {
         if is_over.load(Relaxed) {
             break;
         }
         client.query(&format!("UPDATE t SET v = {turn} WHERE id = {id}"))?;
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        let is_later = seed % 100 < extent.later;
+        let is_later = random.u64(..100) < extent.later;
         if is_later {
-            thread::sleep(Duration::from_millis(seed / 100 % 800));
+            thread::sleep(Duration::from_millis(random.u64(..800)));
         }
         let rows = client.query(&format!("SELECT v, @@server_id FROM t WHERE id = {id}"))?;
         let row = rows.first().context("a row")?;

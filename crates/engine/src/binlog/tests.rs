@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fastrand::Rng;
 use wire::binlog::EventHeader;
 
 use super::*;
@@ -210,18 +211,6 @@ enum Fault {
     WithoutDoubt,
 }
 
-/// Marsaglia's xorshift.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
 const TABLES: usize = 3;
 
 /// A transaction of a table: when it is logged, and when readers see it.
@@ -245,14 +234,14 @@ struct Log {
 }
 
 impl Log {
-    fn write(&mut self, now: u64, random: &mut Random) {
-        if random.below(4) == 0 {
+    fn write(&mut self, now: u64, random: &mut Rng) {
+        if random.u64(..4) == 0 {
             self.files.push(now);
         }
         let (last, file) = (self.transactions.last(), self.files.len() as u64 + 1);
         let end = last.filter(|last| last.file == file).map_or(0, |last| last.end) + 10;
-        let visible = (now + random.below(30)).max(last.map_or(0, |last| last.visible));
-        let (table, is_counted) = (random.below(TABLES as u64) as usize, random.below(8) > 0);
+        let visible = (now + random.u64(..30)).max(last.map_or(0, |last| last.visible));
+        let (table, is_counted) = (random.u64(..TABLES as u64) as usize, random.u64(..8) > 0);
         self.transactions.push(Logged { table, visible, file, end, is_counted });
     }
 
@@ -299,7 +288,7 @@ fn follow(follower: &mut Follower, it: &Logged) -> Result<Vec<Ending>, Gap> {
 /// Runs a world of milliseconds. The answer is whether an entry was found that lacks what was visible when all was said
 /// to be known.
 fn run(seed: u64, fault: Fault) -> bool {
-    let mut random = Random(seed * 0x9e37_79b9 + 1);
+    let mut random = Rng::with_seed(seed);
     let begin = Instant::now();
     let at = |ms: u64| begin + Duration::from_millis(ms);
     let mut follower = Follower::new(place(4), Some(0), begin);
@@ -310,12 +299,12 @@ fn run(seed: u64, fault: Fault) -> bool {
     let mut entries: [Option<usize>; TABLES] = [None; TABLES];
     let mut runs: [Option<Option<usize>>; TABLES] = [None; TABLES];
     for now in 1..600 {
-        if random.below(12) == 0 {
+        if random.u64(..12) == 0 {
             log.write(now, &mut random);
         }
         let mut ended = Vec::new();
         // Events come late, in order.
-        while followed < log.transactions.len() && random.below(4) == 0 {
+        while followed < log.transactions.len() && random.u64(..4) == 0 {
             followed += 1;
             match follow(&mut follower, &log.transactions[followed - 1]) {
                 Err(Gap::Backwards) if fault != Fault::None => return false,
@@ -323,11 +312,11 @@ fn run(seed: u64, fault: Fault) -> bool {
             }
         }
         match &mut probe {
-            None if random.below(3) == 0 => probe = Some((now, now + random.below(6), None)),
+            None if random.u64(..3) == 0 => probe = Some((now, now + random.u64(..6), None)),
             None => {}
             Some((asked, answered, said)) => {
                 // The server looks at some moment between.
-                if said.is_none() && (random.below(3) == 0 || *answered <= now) {
+                if said.is_none() && (random.u64(..3) == 0 || *answered <= now) {
                     *said = Some(log.said(now));
                 }
                 if let (true, Some((place, commits))) = (*answered <= now, said.clone()) {
@@ -342,7 +331,7 @@ fn run(seed: u64, fault: Fault) -> bool {
                             None
                         }
                         // Some commit while it is asked.
-                        _ => commits.filter(|_| random.below(3) > 0),
+                        _ => commits.filter(|_| random.u64(..3) > 0),
                     };
                     match follower.answered(at(asked), place, commits) {
                         Err(Gap::Backwards) if fault != Fault::None => return false,
@@ -374,11 +363,11 @@ fn run(seed: u64, fault: Fault) -> bool {
         // Readers fill what is missing: a run begins, reads at some later moment, and is kept at another one.
         for number in 0..TABLES {
             match &mut runs[number] {
-                None if random.below(3) == 0 => runs[number] = Some(None),
-                Some(None) if random.below(3) == 0 => {
+                None if random.u64(..3) == 0 => runs[number] = Some(None),
+                Some(None) if random.u64(..3) == 0 => {
                     runs[number] = Some(Some(log.seen(number, now)));
                 }
-                Some(Some(has)) if random.below(3) == 0 => {
+                Some(Some(has)) if random.u64(..3) == 0 => {
                     entries[number] = Some(*has);
                     runs[number] = None;
                 }

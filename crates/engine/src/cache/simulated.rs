@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use fastrand::Rng;
+
 use super::generations::{Generations, Seen, TablePlace, Written};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ enum Doing {
 }
 
 struct World {
-    random: u64,
+    random: Rng,
     fault: Fault,
     all: Arc<Generations>,
     place: [TablePlace; 1],
@@ -79,7 +81,7 @@ const CLIENTS: usize = 8;
 impl World {
     fn new(seed: u64, fault: Fault) -> Self {
         Self {
-            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: Rng::with_seed(seed),
             fault,
             all: Arc::default(),
             place: [TablePlace::of_table(b"a", b"t")],
@@ -94,10 +96,7 @@ impl World {
     }
 
     fn draw(&mut self, below: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % below
+        self.random.u64(..below)
     }
 
     fn see(&mut self, least: u64, found: u64) -> Result<(), String> {

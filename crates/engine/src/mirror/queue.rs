@@ -80,6 +80,8 @@ impl<T> MirrorQueue<T> {
 
 #[cfg(test)]
 mod tests {
+    use fastrand::Rng;
+
     use super::*;
 
     const BOUNDS: MirrorBounds =
@@ -129,13 +131,8 @@ mod tests {
     #[test]
     fn bounds_hold_in_any_order() {
         for seed in 0..200_u64 {
-            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-            let mut chance = |bound: u64| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state % bound
-            };
+            let mut random = Rng::with_seed(seed);
+            let mut chance = |bound: u64| random.u64(..bound);
             let bounds = MirrorBounds {
                 at_once: 1 + chance(4) as usize,
                 queue: chance(5) as usize,

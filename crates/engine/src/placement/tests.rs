@@ -1,5 +1,7 @@
 //! Every verdict and its bounds, and the course of trials on machines that are simulated.
 
+use fastrand::Rng;
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -84,7 +86,7 @@ struct Machine {
     /// What an order of this kind meets.
     refuses: fn(PlacementOrder) -> Done,
     noise: f64,
-    random: u64,
+    random: Rng,
     look: Look,
     orders: Vec<PlacementOrder>,
 }
@@ -97,7 +99,7 @@ impl Machine {
             gains,
             refuses: |_| Done::Well,
             noise,
-            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: Rng::with_seed(seed),
             look: Look { length: SECOND, ..starved() },
             orders: Vec::new(),
         }
@@ -107,10 +109,7 @@ impl Machine {
     fn draw(&mut self) -> f64 {
         let mut sum = 0.0;
         for _ in 0..4 {
-            self.random ^= self.random << 13;
-            self.random ^= self.random >> 7;
-            self.random ^= self.random << 17;
-            sum += (self.random >> 11) as f64 / (1_u64 << 53) as f64 - 0.5;
+            sum += self.random.f64() - 0.5;
         }
         sum / 2.0
     }

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use super::Groups;
 use crate::classes::{Class, Classes};
 use crate::gate::{Ask, Gate, Slot, Start, Waiting, Want};
@@ -72,7 +74,7 @@ struct Run {
 
 struct World {
     fault: Fault,
-    random: u64,
+    random: Rng,
     now: Instant,
     gate: Gate<u8, usize, u32>,
     groups: Groups<usize>,
@@ -104,7 +106,7 @@ impl World {
         let client = |_| SimulatedClient { asks: Asks::Read(0), doing: Doing::Rests, known: 0 };
         Self {
             fault,
-            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: Rng::with_seed(seed),
             now,
             gate,
             groups: Groups::default(),
@@ -119,10 +121,7 @@ impl World {
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % bound
+        self.random.u64(..bound)
     }
 
     /// Hashes of different reads may be the same.

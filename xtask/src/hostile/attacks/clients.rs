@@ -193,7 +193,7 @@ pub(super) fn unequal(target: &Target<'_>, end: Instant) -> Result<String> {
 }
 
 pub(super) fn broken_commands(target: &Target<'_>, end: Instant) -> Result<String> {
-    let dice = Mutex::new(Dice(0xd1b5_4a32_d192_ed03));
+    let dice = Mutex::new(Dice::of(1));
     let commands: [&[u8]; 6] = [
         b"\x03SELECT v FROM d.t WHERE id = 7",
         b"\x16SELECT ?, v FROM d.t",

@@ -155,7 +155,7 @@ pub(super) fn anonymous(target: &Target<'_>, end: Instant) -> Result<String> {
 }
 
 pub(super) fn broken_logins(target: &Target<'_>, end: Instant) -> Result<String> {
-    let dice = Mutex::new(Dice(0x9e37_79b9_7f4a_7c15));
+    let dice = Mutex::new(Dice::of(2));
     let streams = repeat(2, end, |_| {
         let mut client = FakeClient::connect(target.port());
         let Ok(greeting) = client.read_greeting() else { bail!("no greeting") };

@@ -4,6 +4,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use super::*;
 use crate::checks::health::{CheckRules, HealthOrder, Sign, State};
 use crate::cluster::past::{Past, PastView};
@@ -207,14 +209,11 @@ fn a_cluster_that_was_begun_anew_has_all_there_is() {
 }
 
 /// Numbers by chance, the same for a seed.
-struct Chance(u64);
+struct Chance(Rng);
 
 impl Chance {
     fn below(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below as u64) as usize
+        self.0.usize(..below)
     }
 
     fn one_in(&mut self, count: usize) -> bool {
@@ -327,7 +326,7 @@ impl World {
         };
         Self {
             kind,
-            chance: Chance(seed),
+            chance: Chance(Rng::with_seed(seed)),
             now,
             layout: cluster.layout(now),
             cluster,
@@ -905,7 +904,7 @@ fn run(kind: Kind) {
     let (mut held, mut on_readers, mut gaps) = (0, 0, 0);
     let (mut handed_over, mut by_number, mut restored) = (0, 0, 0);
     for seed in 1..400_u64 {
-        let mut world = World::new(kind, seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut world = World::new(kind, seed);
         for _ in 0..400 {
             world.step();
         }
