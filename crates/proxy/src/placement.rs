@@ -287,6 +287,7 @@ impl Steward {
         loop {
             self.beat().await;
             tokio::select! {
+                biased;
                 _ = &mut stopped => break,
                 () = tokio::time::sleep(period) => {}
             }

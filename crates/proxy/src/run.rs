@@ -467,6 +467,7 @@ fn wait_for_signal(
     };
     runtime.block_on(async {
         tokio::select! {
+            biased;
             () = signals.stop(reload) => {}
             () = reports.beat(shared) => {}
             () = one_ends(workers) => tracing::error!("a worker ended on its own: Flifo stops"),
@@ -492,6 +493,7 @@ fn wait_for_signal(
             }
         };
         tokio::select! {
+            biased;
             () = all_gone => {}
             () = tokio::time::sleep(limit) => tracing::info!("some clients did not finish in time"),
             () = signals.stop(async || reopen()) => {}

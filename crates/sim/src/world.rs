@@ -14,7 +14,7 @@ use testkit::differ::compare::{self, Difference};
 use testkit::differ::peer::{self, Dial, Door, Outcome, Peer};
 use testkit::differ::program::{Action, Program, Step};
 use testkit::differ::run::Trace;
-use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::runtime::{Builder, Handle, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use wire::auth::Plugin;
@@ -162,7 +162,8 @@ fn run_once(shape: &Shape, program: &Program, passage: Passage) -> Run {
         .start_paused(true)
         .build_local(LocalOptions::default())
         .expect("a runtime");
-    let run = runtime.block_on(World::begin(shape, program, passage).run());
+    // It begins where the clock stands still: before, its first moment would be one of the real clock.
+    let run = runtime.block_on(async { World::begin(shape, program, passage).run().await });
     runtime.shutdown_timeout(Duration::ZERO);
     run
 }
@@ -193,6 +194,7 @@ const RETRIES: usize = 300;
 
 impl<'a> World<'a> {
     fn begin(shape: &'a Shape, program: &'a Program, passage: Passage) -> Self {
+        assert!(Handle::try_current().is_ok(), "elsewhere the time is that of the real clock");
         let mut model = Model::new(Dice::of(shape.seed, "model"));
         furnish(model.tables(), program.clients.len());
         if passage == Passage::Through {

@@ -136,6 +136,7 @@ async fn serve_one<S>(
         .keep_alive(scope == Scope::All)
         .serve_connection(TokioIo::new(Watched::new(stream, Rc::clone(&visit))), service);
     tokio::select! {
+        biased;
         // Whatever goes wrong with a connection is its client's affair.
         _ = tokio::time::timeout(LIFE, connection) => {}
         _ = gone => {}

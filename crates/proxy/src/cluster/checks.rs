@@ -92,6 +92,7 @@ pub(crate) async fn run(checks: Rc<Checks>) {
                     due.saturating_duration_since(crate::worker::clock::read())
                 });
                 tokio::select! {
+                    biased;
                     () = checks.changed.notified() => {}
                     () = tokio::time::sleep(sleep) => {}
                 }

@@ -134,6 +134,7 @@ impl Sender {
         loop {
             let rests = !self.resting.borrow().is_empty();
             tokio::select! {
+                biased;
                 copy = copies.recv() => match copy {
                     Some(copy) => self.take(copy),
                     None => return,

@@ -67,10 +67,8 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
         let is_steered = servers.iter().any(|server| server.limit_by_file().is_none());
         let parks_by_age = worker.plan().server.parking == Parking::Age;
         tokio::select! {
-            mail = mailbox.recv() => match mail {
-                None | Some(Mail::Abort) => break,
-                Some(mail) => open_mail(&worker, mail),
-            },
+            // Time comes before mail: it is due seldom, and mail can come without an end.
+            biased;
             _ = ticks.tick() => {
                 count = count.wrapping_add(1);
                 tick(&worker, count.is_multiple_of(SLOW_TICKS));
@@ -84,6 +82,10 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
                 let next = if moves || parks_by_age { limit_reports::BEAT } else { limit_reports::SLOW_BEAT };
                 beat.as_mut().reset(tokio::time::Instant::now() + next);
             }
+            mail = mailbox.recv() => match mail {
+                None | Some(Mail::Abort) => break,
+                Some(mail) => open_mail(&worker, mail),
+            },
         }
         admit::work_off(&worker);
         if worker.is_stopping() && worker.clients.borrow().is_empty() {

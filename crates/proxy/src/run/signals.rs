@@ -47,6 +47,7 @@ impl Signals {
         };
         loop {
             tokio::select! {
+                biased;
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
                 _ = self.quit.recv() => return,

@@ -134,6 +134,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         runtime.expect("a runtime").block_on(async {
             tokio::select! {
+                biased;
                 () = beats(Duration::from_millis(1), ask, tell) => {}
                 () = is_stuck => {}
             }

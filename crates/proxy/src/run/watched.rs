@@ -61,6 +61,7 @@ pub(super) async fn watch(reloader: &Reloader, shared: &Shared) {
         }
         folders.watch(&looks(&plan));
         tokio::select! {
+            biased;
             () = folders.change() => {
                 let now = at_rest(shared).await;
                 if now == seen {

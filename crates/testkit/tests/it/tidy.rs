@@ -135,6 +135,16 @@ fn faults(path: &str, text: &str) -> Vec<String> {
             }
         }
     }
+    let is_driven =
+        ["crates/proxy/src/", "crates/backend/src/"].iter().any(|it| path.starts_with(it));
+    for arms in text.split("select! {").skip(1).filter(|_| is_driven) {
+        let first =
+            arms.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("//"));
+        if first != Some("biased;") {
+            say("`select!` without `biased;`: chance decides what comes first, and no seed does"
+                .to_owned());
+        }
+    }
     if path.starts_with("crates/sys/") {
         let blocks = text.matches("unsafe {").count();
         let reasons = text.matches("SAFETY:").count();
@@ -541,6 +551,9 @@ fn the_rules_can_fail() {
     assert_eq!(check("crates/wire/src/a.rs", "//! x\n// not unsafe\n"), 0);
     assert_eq!(check("crates/sys/src/a.rs", "//! x\nunsafe { }\n"), 1);
     assert_eq!(check("crates/sys/src/a.rs", "//! x\n// SAFETY: so\nunsafe { }\n"), 0);
+    let select = |first| format!("//! x\ntokio::select! {{\n    // y\n    {first}\n}}\n");
+    assert_eq!(check("crates/proxy/src/a.rs", &select("a = b => c,")), 1);
+    assert_eq!(check("crates/proxy/src/a.rs", &select("biased;")), 0);
     assert_eq!(check("a.sh", "# TODO\n"), 1);
     assert_eq!(check("a.py", "open(\"/home/x\")\n"), 1);
     assert_eq!(check("a.js", &"x\n".repeat(LINES_MAX + 1)), 1);

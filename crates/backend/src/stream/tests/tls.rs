@@ -247,6 +247,7 @@ async fn secured_by_hand() -> (Stream, Between, Stream) {
     let shake = secured((near, far));
     let pass = tokio::io::copy_bidirectional(&mut way.near, &mut way.far);
     let (near, far) = tokio::select! {
+        biased;
         ends = shake => ends,
         _ = pass => unreachable!("nobody has closed"),
     };

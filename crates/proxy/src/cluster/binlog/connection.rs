@@ -147,6 +147,7 @@ pub(super) async fn follow(
     match begin(cluster, id, it, told).await {
         Ok((following, events, asking)) => {
             let ended = tokio::select! {
+                biased;
                 ended = following.take_events(events) => ended,
                 ended = following.ask(asking, it) => ended,
                 () = change(cluster, id, it) => Err(Lost::Changed),
