@@ -498,8 +498,9 @@ impl Connection {
     fn execution(&mut self, body: &[u8]) -> Result<VecDeque<Vec<Token>>, ModelError> {
         let statement = number(body);
         let prepared = self.statements.get_mut(&statement).ok_or_else(|| {
-            let message =
-                format!("Unknown prepared statement handler ({statement}) given to EXECUTE");
+            let message = format!(
+                "Unknown prepared statement handler ({statement}) given to mysqld_stmt_execute"
+            );
             ModelError::new(1243, b"HY000", message)
         })?;
         let parsed = statements(&prepared.text).into_iter().map(|(_, tokens)| tokens);
