@@ -34,6 +34,45 @@ fn a_server_that_goes_when_it_is_asked_which_account_it_has_given_is_told_of() {
     assert!(told.contains("through Flifo: [0] ERR 1429"), "{told}");
 }
 
+/// Worlds with one connection, in which one statement on `t` runs at once.
+fn narrow_worlds() -> impl Iterator<Item = Shape> {
+    let shapes = (0..8000).map(|seed| Shape {
+        faults: false,
+        reloads: false,
+        upgrades: 0,
+        ..Shape::of(seed)
+    });
+    shapes.filter(|shape| {
+        let configuration = configuration::first(shape);
+        let is_narrow = configuration.contains("connections_max = 1\n");
+        is_narrow && configuration.contains("at_once = 1\nmatch.table = \"t\"")
+    })
+}
+
+/// Found by a seed in which the only connection was kept for its client's diagnostics while that client waited for a
+/// place under a rule, and what had the place waited for the connection.
+#[test]
+fn what_waits_for_a_rule_does_not_keep_the_connection_that_the_rules_place_needs() {
+    let programs = [
+        "client 0 user 2 schema\nclient 1 user 0\n0 connect\n1 connect\n1 use d1\n1 drop SELECT SLEEP(0.03)\n1 connect\n\
+         0 query SELECT 1; SELECT * FROM t; SELECT @a\n1 query UPDATE t SET b = 17 WHERE id = 10\n",
+        "client 0 user 0 schema\nclient 1 user 0\n0 connect\n1 connect\n0 query CREATE TEMPORARY TABLE tmp (a INT)\n\
+         0 query SELECT SLEEP(0.5)\n1 query SELECT * FROM d1.t\n1 query SELECT * FROM d1.t\n1 query SELECT * FROM d1.t\n\
+         0 query SELECT * FROM t\n0 query DROP TABLE tmp\n",
+    ];
+    let (mut worlds, mut narrow) = (0, narrow_worlds());
+    for shape in narrow.by_ref().take(40) {
+        for program in programs {
+            let report = run_program(&shape, &text::parse(program).expect("a program"));
+            worlds += 1;
+            if let Some(fault) = report.fault {
+                panic!("{}: {fault}\n{program}\n{}", shape.seed, configuration::first(&shape));
+            }
+        }
+    }
+    assert!(worlds >= 40, "{worlds}");
+}
+
 #[test]
 fn a_seed_gives_the_same_bytes_twice() {
     for seed in 0..20 {

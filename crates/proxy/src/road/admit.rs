@@ -199,6 +199,7 @@ fn wait(
     match waiting {
         Ok(ticket) => {
             command.packet = worker.spare.buffers.keep(packet);
+            command.set_runs(false);
             client.become_state(Doing::Queued { command, ticket });
             step!("queue");
             worker.counters.waits.add(1);

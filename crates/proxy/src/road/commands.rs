@@ -50,6 +50,7 @@ use crate::session::questions;
 use crate::session::rights;
 use crate::state::client::Client;
 use crate::state::command::{Awaits, Command};
+use crate::state::rule_hits::Look;
 use crate::state::worker::Worker;
 use crate::worker::steps::step;
 
@@ -63,6 +64,12 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8]
     };
     let mut command = Command::new();
     if questions::is_asked(client) {
+        if let Some(carried) = worker.features.ruled.carried.take() {
+            command.rare().ruled = Some(carried);
+        }
+        if let Some(looked) = worker.features.ruled.looked.take() {
+            command.rare().look = Some(Look::Done(looked));
+        }
         let awaits = if awaited == Awaits::Reset { awaited } else { Awaits::Backend };
         return answer::hold(worker, client, command, packet, awaits);
     }

@@ -493,11 +493,14 @@ fn send_bytes(client: &Client, backend: &Backend, packet: &[u8]) {
 fn fly(
     client: &Rc<Client>,
     backend: &Backend,
-    command: Option<Box<Command>>,
+    mut command: Option<Box<Command>>,
     shape: Shape,
     purpose: Purpose,
     shift: u8,
 ) {
+    if let Some(command) = &mut command {
+        command.set_runs(true);
+    }
     let mut follower = Follower::new(shape, backend.capabilities);
     if purpose.is_clients() {
         let shift = match (&purpose, client.input.login_sequence.get()) {

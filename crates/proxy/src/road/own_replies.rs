@@ -20,7 +20,6 @@ use crate::session::session_setup;
 use crate::session::supply;
 use crate::state::backend::Backend;
 use crate::state::client::Client;
-use crate::state::client_state::ClientState;
 use crate::state::command::{Awaits, Command};
 use crate::state::fate::AfterAnswers;
 use crate::state::in_flight::{Answers, InFlight, Settled};
@@ -252,7 +251,7 @@ pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, 
         backend.release();
         backend.fate.give_back_later();
     }
-    if client.state() == ClientState::Preparing {
+    if client.awaits().is_some_and(Awaits::is_for_its_backend) {
         worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
 }

@@ -60,6 +60,7 @@ pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<(Rc<Client>, Box<Comm
     for (client, mut command) in clients.into_iter().rev() {
         client.backend.take();
         let Some(key) = client.key.get() else { continue };
+        command.set_runs(false);
         // Once is enough: next time it stands in front.
         command.rare().goes_first = true;
         let (ask, now) = (client.ask(&command), crate::worker::clock::now());

@@ -21,6 +21,7 @@ use crate::session::transfers;
 use crate::state::backend::{Backend, Taint};
 use crate::state::client::Client;
 use crate::state::client_state::ClientState;
+use crate::state::command::Awaits;
 use crate::state::local::Local;
 use crate::state::shared::Mail;
 use crate::state::worker::Worker;
@@ -155,8 +156,9 @@ pub(crate) fn close_idle_of(worker: &Worker, name: &UserName) -> bool {
 }
 
 /// Clients wait for backends: backends that are kept for nothing but diagnostics, which their clients may never ask for,
-/// go back. Those of busy clients go back when their statements end. Looks at the backends, not at the clients, of
-/// which thousands may wait.
+/// go back. Those of busy clients go back when their statements end; those of clients whose statements wait for a rule,
+/// at once: what has the rule's place may wait for a backend. Looks at the backends, not at the clients, of which
+/// thousands may wait.
 pub(crate) fn reclaim_idle(worker: &Rc<Worker>, server: ServerId) {
     let lacks = lacks_backends(worker, server);
     let yields = |backend: &&Rc<Backend>| {
@@ -164,7 +166,7 @@ pub(crate) fn reclaim_idle(worker: &Rc<Worker>, server: ServerId) {
         let is_asked = backend.capture.borrow().is_some();
         let is_one = backend.server == server && backend.key.get().is_some() && !is_asked;
         let client = holder.as_ref().filter(|it| is_one && it.session.borrow().can_yield());
-        let is_idle = client.is_some_and(|client| client.state() == ClientState::Reading);
+        let is_idle = client.is_some_and(|client| is_idle(client));
         backend.fate.is_wanted.set(lacks && client.is_some() && !is_idle);
         is_idle
     };
@@ -172,7 +174,7 @@ pub(crate) fn reclaim_idle(worker: &Rc<Worker>, server: ServerId) {
     for backend in backends {
         let Some(client) = backend.holder.borrow().clone() else { continue };
         // The one before it may have served this one's client.
-        if client.state() != ClientState::Reading || !client.session.borrow().can_yield() {
+        if !is_idle(&client) || !client.session.borrow().can_yield() {
             continue;
         }
         if !client.session.borrow().can_yield_unseen() {
@@ -183,6 +185,11 @@ pub(crate) fn reclaim_idle(worker: &Rc<Worker>, server: ServerId) {
             give_back(worker, &backend);
         }
     }
+}
+
+/// Whether the client uses its backend for nothing now.
+fn is_idle(client: &Client) -> bool {
+    client.state() == ClientState::Reading || client.awaits() == Some(Awaits::Rule)
 }
 
 /// A statement has ended on a backend that its client keeps. If others have waited for that, and all that it is kept

@@ -112,6 +112,14 @@ pub(crate) enum Awaits {
 }
 
 impl Awaits {
+    /// Whether the backend of its client has to answer something first.
+    pub(crate) const fn is_for_its_backend(self) -> bool {
+        match self {
+            Self::Backend | Self::Diagnostics | Self::Reset => true,
+            Self::Answer | Self::InsertId | Self::Rule | Self::Text | Self::Account => false,
+        }
+    }
+
     /// Whether the command is read again when that has come.
     pub(crate) const fn reads_again(self) -> bool {
         match self {
@@ -142,6 +150,13 @@ impl Command {
 
     pub(crate) fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
+    }
+
+    /// It runs from now on, or waits for a connection: places under rules are for those that run.
+    #[inline]
+    pub(crate) fn set_runs(&mut self, runs: bool) {
+        let ruled = self.rare.as_mut().and_then(|rare| rare.ruled.as_mut());
+        ruled.into_iter().flat_map(|it| &mut it.permits).for_each(|it| it.set_runs(runs));
     }
 
     /// It does this to rights.

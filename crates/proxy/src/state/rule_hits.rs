@@ -116,8 +116,24 @@ impl Drop for Timer {
 
 /// A place under a rule, which the next command gets when this one is over.
 pub(crate) struct Permit {
-    pub(crate) room: Arc<RuleRoom>,
-    pub(crate) pass_on: Arc<PassOn>,
+    room: Arc<RuleRoom>,
+    pass_on: Arc<PassOn>,
+    runs: bool,
+}
+
+impl Permit {
+    pub(crate) fn new(room: Arc<RuleRoom>, pass_on: Arc<PassOn>) -> Self {
+        Self { room, pass_on, runs: false }
+    }
+
+    /// Its command runs, or waits for a connection.
+    pub(crate) fn set_runs(&mut self, runs: bool) {
+        match (std::mem::replace(&mut self.runs, runs), runs) {
+            (false, true) => self.room.begin(),
+            (true, false) => self.room.pause(),
+            _ => {}
+        }
+    }
 }
 
 /// Gives a place to a command that waits.
@@ -125,6 +141,7 @@ pub(crate) type PassOn = dyn Fn(Arc<RuleRoom>, RuleWaiter) + Send + Sync;
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        self.set_runs(false);
         if let Some(next) = self.room.leave() {
             (self.pass_on)(Arc::clone(&self.room), next);
         }

@@ -44,6 +44,7 @@ pub(crate) async fn run(worker: Rc<Worker>) {
 fn go_back(worker: &Rc<Worker>, client: &Rc<Client>, stray: &Stray) -> Option<Box<Command>> {
     let mut command = client.take_command()?;
     command.sharing = Sharing::Alone;
+    command.set_runs(false);
     let now = crate::worker::clock::now();
     if let WaitsAgain::CutOut(why) = stray.why {
         worker.counters.cut_out[why as usize].add(1);

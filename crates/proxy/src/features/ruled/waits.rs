@@ -106,12 +106,15 @@ pub(crate) fn enter_rooms(
         let (room, number) = (Arc::clone(&ready.room), worker.features.ruled.next_wait());
         let waiter = RuleWaiter { worker: worker.index, client: client.id, number };
         if room.enter(places, waiter) {
-            ruled.permits.push(Permit { room, pass_on: pass_on(worker) });
+            ruled.permits.push(Permit::new(room, pass_on(worker)));
             continue;
         }
-        (ruled.wait, ruled.line) = (number, Some((room, waiter)));
+        (ruled.wait, ruled.line) = (number, Some((Arc::clone(&room), waiter)));
         ruled.timer = expire(worker, client, number, &ready.rule.name);
         answer::hold(worker, client, command, packet, Awaits::Rule);
+        if client.session.borrow().holds_backend() {
+            look_for_others(worker, client, room, waiter);
+        }
         return AfterRules::Over;
     }
     AfterRules::GoesOn(command)
@@ -177,6 +180,31 @@ fn expire(worker: &Rc<Worker>, client: &Rc<Client>, number: u64, rule: &str) -> 
     })))
 }
 
+/// How soon it is looked whether others run, where a command that keeps a connection waits for a place.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The command waits for a place, and its client keeps a connection: those that have the places may wait for that one.
+fn look_for_others(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    room: Arc<RuleRoom>,
+    waiter: RuleWaiter,
+) {
+    let (worker, client) = (Rc::clone(worker), Rc::downgrade(client));
+    crate::worker::tasks::vital(async move {
+        let mut saw = None;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let Some(client) = client.upgrade().filter(|it| waits_with(it, waiter.number)) else {
+                return;
+            };
+            if client.session.borrow().holds_backend() && room.pass(waiter, &mut saw) {
+                return give(&worker, room, waiter);
+            }
+        }
+    });
+}
+
 /// What gives a place to a command that waits: its worker is told, and has it go on if it waits still.
 fn pass_on(worker: &Worker) -> Arc<PassOn> {
     let shared = Arc::clone(&worker.shared);
@@ -186,7 +214,7 @@ fn pass_on(worker: &Worker) -> Arc<PassOn> {
 }
 
 fn give(worker: &Rc<Worker>, room: Arc<RuleRoom>, next: RuleWaiter) {
-    let permit = Permit { room, pass_on: pass_on(worker) };
+    let permit = Permit::new(room, pass_on(worker));
     let client = worker.clients.borrow().get(&next.client).cloned();
     // Without it, the place goes to the next one in line.
     let Some(client) = client.filter(|client| waits_with(client, next.number)) else { return };
