@@ -470,7 +470,7 @@ impl Model {
         let session = self.connections.get_mut(&id).and_then(|it| it.session.as_mut());
         let Some(session) = session else { return };
         if killed {
-            let end = session.end(true);
+            let end = End { warnings: 0, ..session.end(true) };
             out.ok(OK, (0, 0), &end);
         } else {
             let error = ModelError::new(1094, b"HY000", format!("Unknown thread id: {victim}"));
@@ -494,15 +494,20 @@ impl Connection {
         }
     }
 
+    /// The statement that this command names.
+    fn prepared(&mut self, body: &[u8], command: Opcode) -> Result<&mut Prepared, ModelError> {
+        let statement = number(body);
+        self.statements.get_mut(&statement).ok_or_else(|| {
+            let place = command.name();
+            let message =
+                format!("Unknown prepared statement handler ({statement}) given to mysqld_{place}");
+            ModelError::new(1243, b"HY000", message)
+        })
+    }
+
     /// The statement of an execution, with its values.
     fn execution(&mut self, body: &[u8]) -> Result<VecDeque<Vec<Token>>, ModelError> {
-        let statement = number(body);
-        let prepared = self.statements.get_mut(&statement).ok_or_else(|| {
-            let message = format!(
-                "Unknown prepared statement handler ({statement}) given to mysqld_stmt_execute"
-            );
-            ModelError::new(1243, b"HY000", message)
-        })?;
+        let prepared = self.prepared(body, Opcode::StmtExecute)?;
         let parsed = statements(&prepared.text).into_iter().map(|(_, tokens)| tokens);
         let mut left: VecDeque<_> = parsed.collect();
         if let Some(tokens) = left.front_mut() {
@@ -524,6 +529,8 @@ impl Connection {
         let prepared = Prepared { text, parameters, types: Vec::new(), long: BTreeMap::new() };
         self.statements.insert(statement, prepared);
         let end = self.session.as_mut().map(|session| session.end(false)).unwrap_or_default();
+        // Those of the statement before are not counted.
+        let end = End { warnings: 0, ..end };
         out.prepared(statement, parameters, &columns, &end);
         Ok(())
     }
@@ -571,16 +578,16 @@ impl Connection {
         out: &mut Out,
     ) -> Result<(), ModelError> {
         let is = |opcode: Opcode| command == opcode as u8;
+        if is(Opcode::StmtReset) {
+            self.prepared(body, Opcode::StmtReset)?.long.clear();
+        }
         let Some(session) = &mut self.session else { return Ok(()) };
         if is(Opcode::InitDb) {
             session.enter(tables, &String::from_utf8_lossy(body))?;
-        } else if is(Opcode::StmtReset) {
-            let prepared = self.statements.get_mut(&number(body));
-            prepared.into_iter().for_each(|prepared| prepared.long.clear());
-        } else if !is(Opcode::Ping) {
+        } else if !is(Opcode::Ping) && !is(Opcode::StmtReset) {
             return Err(ModelError::new(1047, b"08S01", "Unknown command"));
         }
-        let end = session.end(true);
+        let end = End { warnings: 0, ..session.end(true) };
         out.ok(OK, (0, 0), &end);
         Ok(())
     }
