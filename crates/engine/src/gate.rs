@@ -317,7 +317,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         Waiting { lane: Lane::Again, place }
     }
 
-    /// Leaves the line, because the client is gone. `None` if it was served already.
+    /// Leaves the line, because the client is gone. `None` if it was served already. Ask [`Self::may_give_idle`]
+    /// afterwards.
     pub fn leave(&mut self, waiting: Waiting<K>) -> Option<W> {
         let waiter = self.change(waiting.lane, |queue| queue.leave(waiting.place))??;
         self.left(waiter.ask);
@@ -453,7 +454,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         Some((waiter, ask))
     }
 
-    /// Takes out a waiter that has waited too long: for its class, for all (`wait_max`), or for the overload there is.
+    /// Takes out a waiter that has waited too long: for its class, for all (`wait_max`), or for the overload there is. Ask
+    /// [`Self::may_give_idle`] behind the last one.
     pub fn expire_waiter(
         &mut self,
         now: Instant,

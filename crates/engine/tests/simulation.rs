@@ -10,7 +10,7 @@ mod world;
 use world::World;
 
 /// Days, each with workers, limits and clients of its own.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 4000;
 
 /// What happens in one.
 const STEPS: u32 = 250;

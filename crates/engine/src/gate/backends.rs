@@ -3,8 +3,8 @@
 //! Owns the pools of each key and this worker's share of the places; which client gets a backend is decided by the
 //! lanes.
 //!
-//! Room is made when a client begins to wait and when a backend comes back, not by a clock: an idle backend of another
-//! key is closed, one of another worker is handed over. Where clients wait for backends in several workers, a backend
+//! Room is made when a client begins to wait or stops, and when a backend comes back, not by a clock: an idle backend of
+//! another key is closed, one of another worker is handed over. Where clients wait for backends in several workers, a backend
 //! that comes back goes to the oldest of them, but not with each statement: its own worker's may have waited a little
 //! less long, and a backend serves its own key for a while before it is given up for another one.
 
@@ -181,8 +181,16 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.backends.set_attentive(self.worker, true);
     }
 
+    /// Whether clients of other workers lack backends, as far as is known here, and one is idle. If a waiter has gone,
+    /// it may have been all that kept that one here: call [`Self::give_idle`].
+    #[inline]
+    pub fn may_give_idle(&self) -> bool {
+        self.is_attentive && self.keys.idle().next().is_some()
+    }
+
     /// A client of another worker lacks a backend. Takes out an idle one that is not wanted more here, and says where
-    /// it is due. Call until `None`.
+    /// it is due. Call until `None`; then ask [`Self::lacks_more`], for a client here may have waited for a slot to run
+    /// on it.
     pub fn give_idle(&mut self, now: Instant) -> Option<(K, L, Due)> {
         self.look_out();
         let elder = self.elder()?;
@@ -206,8 +214,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     }
 
     /// Whether more clients lack backends than when this was asked last: those that waited for a slot and a backend,
-    /// and have seen another one take the backend. Ask after [`Self::next`]; if so, each key must be asked for with
-    /// [`Self::want`].
+    /// and have seen another one take the backend. Ask after [`Self::next`] and [`Self::give_idle`]; if so, each key must
+    /// be asked for with [`Self::want`].
     #[inline]
     pub const fn lacks_more(&mut self) -> bool {
         let demand = self.keys.demand();

@@ -12,6 +12,7 @@ use engine::classes::{Class, Classes};
 use engine::gate::{Ask, Due, Gate, Slot, Start, Waiting, Want};
 use engine::places::ConnectionPlaces;
 use engine::slots::Slots;
+use fastrand::Rng;
 
 type Key = u8;
 type ClientId = usize;
@@ -61,7 +62,7 @@ struct Worker {
 }
 
 pub(crate) struct World {
-    random: u64,
+    random: Rng,
     now: Instant,
     slots: Arc<Slots>,
     cap: Arc<ConnectionPlaces>,
@@ -96,7 +97,7 @@ impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let now = Instant::now();
         let mut world = Self {
-            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: Rng::with_seed(seed),
             now,
             slots: Arc::new(Slots::new(1, 1, now)),
             cap: Arc::new(ConnectionPlaces::new(1, 1, now)),
@@ -152,10 +153,7 @@ impl World {
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 11) as usize % bound
+        self.random.usize(..bound)
     }
 
     /// A random client of those in such a state.
@@ -383,12 +381,20 @@ impl World {
                 assert_eq!(self.workers[index].gate.leave(waiting), Some(id));
                 assert_eq!(self.workers[index].gate.leave(waiting), None);
                 self.forget(id);
+                self.look_at_idle(index);
             }
             State::Idle | State::Gone => {}
         }
         self.clients[id].state = State::Gone;
         if let Some(backend) = self.clients[id].backend.take() {
             self.events.push(Event::Closed(index, key, backend));
+        }
+    }
+
+    /// Waiters have gone: an idle backend may be wanted more elsewhere.
+    fn look_at_idle(&mut self, index: usize) {
+        if self.workers[index].gate.may_give_idle() {
+            self.events.push(Event::BackendWanted(index));
         }
     }
 
@@ -426,6 +432,9 @@ impl World {
                         Due::Worker(other) => self.send(index, key, backend, other),
                         _ => self.events.push(Event::Closed(index, key, backend)),
                     }
+                }
+                if self.workers[index].gate.lacks_more() {
+                    self.pump(index);
                 }
             }
             Event::Arrived(index, key, backend) => {
@@ -474,6 +483,7 @@ impl World {
                 assert!(refusal.waited >= WAIT_MAX);
                 self.forget(id);
                 self.expired += 1;
+                self.look_at_idle(index);
             }
             while let Some(backend) = self.workers[index].gate.expire_backend(self.now, BACKEND_AGE)
             {

@@ -202,6 +202,9 @@ pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
     }
     // A waiter never depends on one wake-up alone.
     for local in worker.locals() {
+        if local.gate.borrow().may_give_idle() {
+            supply::give_idle(worker, local.server.id);
+        }
         if local.gate.borrow().waiting() > 0 {
             local.gate.borrow_mut().look_again();
             supply::reclaim_idle(worker, local.server.id);

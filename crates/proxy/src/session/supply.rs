@@ -99,6 +99,9 @@ pub(crate) fn give_idle(worker: &Rc<Worker>, server: ServerId) {
             }
         }
     }
+    if local.gate.borrow_mut().lacks_more() {
+        worker.shared.mail(worker.index, Mail::BackendFree(server));
+    }
     reclaim_idle(worker, server);
 }
 

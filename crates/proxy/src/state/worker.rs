@@ -412,7 +412,13 @@ impl Worker {
     /// The client waits for no slot any more.
     pub(crate) fn leave_queue(&self, client: &Client) {
         if let Some(ticket) = client.ticket() {
-            self.at(client.routing.server.get()).gate.borrow_mut().leave(ticket);
+            let server = client.routing.server.get();
+            let mut gate = self.at(server).gate.borrow_mut();
+            gate.leave(ticket);
+            if gate.may_give_idle() {
+                self.shared.mail(self.index, Mail::BackendWanted(server));
+            }
+            drop(gate);
             client.set_ticket(None);
         }
     }
