@@ -142,13 +142,14 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         backends: Arc<ConnectionPlaces>,
         classes: Arc<Classes>,
     ) -> Self {
+        let keys = Keys::new(classes.len(), backends.workers() > 1);
         Self {
             worker,
             slots,
             backends,
             again: Queue::default(),
             own: (0..classes.len()).map(|_| Queue::default()).collect(),
-            keys: Keys::new(classes.len()),
+            keys,
             shares: Shares::new(classes),
             bulkheads: Bulkheads::default(),
             likeness: |_| Likeness::default(),

@@ -37,14 +37,43 @@ pub struct ConnectionPlaces {
 struct Demand {
     /// How many of its clients another connection would serve now.
     count: AtomicU32,
-    /// Since when the oldest of them waits, in microseconds since the origin, and what kind of connection it needs.
-    since: AtomicU64,
-    kind: AtomicU32,
+    /// The oldest of them, and the oldest of those that need another kind than that one.
+    oldest: [Oldest; 2],
+    /// The oldest of each kind. If two kinds have the same place, the one that has changed last is told.
+    kinds: [Oldest; KINDS],
     /// ConnectionPlaces and connections on their way to it, the granted ones included.
     promised: AtomicU32,
     /// ConnectionPlaces that it may claim.
     granted: AtomicU32,
     is_attentive: AtomicU32,
+}
+
+/// The oldest client of a worker that lacks a connection of one kind.
+#[derive(Debug)]
+struct Oldest {
+    /// Since when it waits, in microseconds since the origin; [`NEVER`]: no client is told of here.
+    since: AtomicU64,
+    kind: AtomicU32,
+}
+
+/// A worker has places for so many kinds. Without them, clients of the kind that takes its turn would not be seen behind
+/// those of the kinds that wait for theirs.
+const KINDS: usize = 64;
+
+impl Oldest {
+    const fn none() -> Self {
+        Self { since: AtomicU64::new(NEVER), kind: AtomicU32::new(0) }
+    }
+
+    fn tell(&self, since: u64, kind: u32) {
+        self.kind.store(kind, SeqCst);
+        self.since.store(since, SeqCst);
+    }
+
+    fn elder(&self, worker: usize) -> Option<Elder> {
+        let (since, kind) = (self.since.load(SeqCst), self.kind.load(SeqCst));
+        (since != NEVER).then_some(Elder { worker, since, kind })
+    }
 }
 
 /// The oldest client that lacks a connection in one worker.
@@ -59,6 +88,17 @@ pub struct Elder {
 /// No client waits.
 const NEVER: u64 = u64::MAX;
 
+impl Demand {
+    /// Whether what is on its way does not suffice.
+    fn lacks(&self) -> bool {
+        self.count.load(SeqCst) > self.promised.load(SeqCst)
+    }
+
+    fn place(&self, kind: u32) -> &Oldest {
+        &self.kinds[kind as usize % KINDS]
+    }
+}
+
 impl ConnectionPlaces {
     /// # Panics
     /// If `limit` is zero: nothing could ever run. The configuration has refused it.
@@ -66,8 +106,8 @@ impl ConnectionPlaces {
         assert!(limit > 0);
         let none = || Demand {
             count: AtomicU32::new(0),
-            since: AtomicU64::new(NEVER),
-            kind: AtomicU32::new(0),
+            oldest: [Oldest::none(), Oldest::none()],
+            kinds: std::array::from_fn(|_| Oldest::none()),
             promised: AtomicU32::new(0),
             granted: AtomicU32::new(0),
             is_attentive: AtomicU32::new(0),
@@ -211,27 +251,54 @@ impl ConnectionPlaces {
         self.oldest(Some(worker))
     }
 
-    fn oldest(&self, but: Option<usize>) -> Option<Elder> {
-        let workers = self.workers.iter().enumerate();
-        let waits = |it: &Demand| it.count.load(SeqCst) > it.promised.load(SeqCst);
-        workers
-            .filter(|(worker, it)| Some(*worker) != but && waits(it))
-            .map(|(worker, it)| Elder {
-                worker,
-                since: it.since.load(SeqCst),
-                kind: it.kind.load(SeqCst),
-            })
-            .min_by_key(|elder| elder.since)
+    /// The same for clients that need a connection of this kind.
+    pub fn oldest_other_of(&self, worker: usize, kind: u32) -> Option<Elder> {
+        let of = |(other, it): (usize, &Demand)| it.place(kind).elder(other);
+        self.lacking(Some(worker)).filter_map(of).filter(|it| it.kind == kind).min_by_key(by_age)
     }
 
-    /// Publishes how many clients of this worker lack a connection, since when the oldest of them does, and what kind
-    /// that one needs. Call [`Self::take`] once more afterwards.
-    pub fn publish(&self, worker: usize, count: usize, oldest: Option<(Instant, u32)>) {
-        let demand = &self.workers[worker];
-        let (since, kind) = oldest.map_or((NEVER, 0), |(since, kind)| (self.at(since), kind));
-        demand.since.store(since, SeqCst);
-        demand.kind.store(kind, SeqCst);
+    /// The same for clients that need a connection of another kind.
+    pub fn oldest_other_but(&self, worker: usize, kind: u32) -> Option<Elder> {
+        let all = self.lacking(Some(worker));
+        let all =
+            all.flat_map(|(other, it)| it.oldest.iter().filter_map(move |it| it.elder(other)));
+        all.filter(|it| it.kind != kind).min_by_key(by_age)
+    }
+
+    fn oldest(&self, but: Option<usize>) -> Option<Elder> {
+        self.lacking(but).filter_map(|(worker, it)| it.oldest[0].elder(worker)).min_by_key(by_age)
+    }
+
+    /// The workers whose clients lack a connection.
+    fn lacking(&self, but: Option<usize>) -> impl Iterator<Item = (usize, &Demand)> {
+        let workers = self.workers.iter().enumerate();
+        workers.filter(move |(worker, it)| Some(*worker) != but && it.lacks())
+    }
+
+    /// Publishes how many clients of this worker lack a connection, since when the oldest of them does, and which kind it
+    /// needs; and the same of the oldest that needs another kind. Call [`Self::take`] once more afterwards.
+    pub fn publish(
+        &self,
+        worker: usize,
+        count: usize,
+        oldest: impl IntoIterator<Item = (Instant, u32)>,
+    ) {
+        let (demand, mut oldest) = (&self.workers[worker], oldest.into_iter());
+        for place in &demand.oldest {
+            let (since, kind) = oldest.next().map_or((NEVER, 0), |(at, kind)| (self.at(at), kind));
+            place.tell(since, kind);
+        }
         demand.count.store(u32::try_from(count).unwrap_or(u32::MAX), SeqCst);
+    }
+
+    /// Publishes since when the oldest of this kind lacks a connection, before [`Self::publish`]. `None`: none lacks one.
+    pub fn publish_kind(&self, worker: usize, kind: u32, since: Option<Instant>) {
+        let place = self.workers[worker].place(kind);
+        match since {
+            Some(since) => place.tell(self.at(since), kind),
+            None if place.kind.load(SeqCst) == kind => place.since.store(NEVER, SeqCst),
+            None => {}
+        }
     }
 
     /// Says whether a worker looks by itself at what others lack, each time that a connection comes back to it. One
@@ -261,4 +328,8 @@ impl ConnectionPlaces {
     pub fn is_older(&self, since: u64, than: Instant, by: Duration) -> bool {
         since.saturating_add(micros(by)) <= self.at(than)
     }
+}
+
+const fn by_age(elder: &Elder) -> u64 {
+    elder.since
 }

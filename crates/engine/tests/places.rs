@@ -46,3 +46,24 @@ fn what_is_promised_counts_until_it_arrives() {
     places.set_limit(2, |worker| assert_eq!(worker, 1));
     assert!(places.claim(1) && !places.claim(1));
 }
+
+#[test]
+fn the_oldest_of_each_kind_is_seen_behind_older_ones_of_others() {
+    let now = Instant::now();
+    let places = ConnectionPlaces::new(1, 3, now);
+    for (kind, late) in [(7, 1), (8, 2), (9, 3)] {
+        places.publish_kind(1, kind, Some(now + late * MS));
+    }
+    places.publish(1, 3, [(now + MS, 7), (now + 2 * MS, 8)]);
+    places.publish_kind(2, 9, Some(now));
+    places.publish(2, 1, [(now, 9)]);
+    let of = |kind| places.oldest_other_of(0, kind).map(|it| it.worker);
+    assert_eq!((of(7), of(8), of(9), of(10)), (Some(1), Some(1), Some(2), None));
+    let but = |kind| places.oldest_other_but(0, kind).map(|it| (it.worker, it.kind));
+    assert_eq!((but(9), but(7)), (Some((1, 7)), Some((2, 9))));
+    places.publish_kind(2, 9, None);
+    places.publish(2, 0, []);
+    assert_eq!((of(9), but(7)), (Some(1), Some((1, 8))));
+    places.promise(1);
+    assert_eq!(of(9), Some(1), "one of three has what it needs");
+}

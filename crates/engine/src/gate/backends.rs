@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use super::waiter::Waiter;
 use super::{Gate, MUCH_OLDER, OLDER};
 use crate::numbers::OwnNumber;
+use crate::places::Elder;
 use crate::pool::Pool;
+use crate::slots::micros;
 
 /// What should be done so that clients that wait for a backend get one.
 #[derive(Debug, PartialEq, Eq)]
@@ -101,36 +103,36 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         let of_others = self.keys.demand() - keyed.map_or(0, |keyed| keyed.demand());
         let here = self.keys.first_demand(Some(key)).filter(|_| of_others > self.closing);
         let here = here.map(|(since, _)| self.backends.at(since));
-        let there = self.elder();
-        if let Some(elder) = there.filter(|it| it.kind == kind_of(key)) {
-            let is_first = here.is_none_or(|here| elder.since <= here);
-            let is_due = match own {
-                Some(own) => self.is_turn_of(elder.since, own),
-                None => is_first,
-            };
-            if is_due {
-                self.backends_kept = 0;
-                self.backends.promise(elder.worker);
-                return Due::Worker(elder.worker);
+        let (alike, there) = self.elders(kind_of(key));
+        let its_own = [alike.map(|it| it.since), own.map(|own| self.backends.at(own))];
+        let others = [here, there.map(|it| it.since)];
+        // The oldest that it suits, and the oldest of those that only its place would serve.
+        let [suited, other] = [its_own, others].map(|all| all.into_iter().flatten().min());
+        let gives_way = match (suited, other) {
+            (_, None) => false,
+            // No client would miss it but one that has still to come.
+            (None, Some(_)) => true,
+            (Some(suited), Some(other)) => {
+                age >= TENURE && other.saturating_add(micros(OLDER)) <= suited
             }
-        }
-        let others = [here, there.filter(|it| it.kind != kind_of(key)).map(|it| it.since)];
-        let Some(oldest) = others.iter().flatten().min().copied() else { return Due::Here };
-        let is_due = match own {
-            Some(own) => age >= TENURE && self.backends.is_older(oldest, own, OLDER),
-            // No client here would miss it but one that has still to come.
-            None => true,
         };
-        if !is_due {
-            return Due::Here;
+        if gives_way {
+            match there {
+                Some(elder) if other != here => {
+                    self.backends.promise(elder.worker);
+                    self.promised.push_back(elder.worker);
+                }
+                _ => self.closing += 1,
+            }
+            return Due::Nowhere;
         }
-        if here == Some(oldest) {
-            self.closing += 1;
-        } else if let Some(elder) = there {
+        let Some(elder) = alike else { return Due::Here };
+        if own.is_none_or(|own| self.is_turn_of(elder.since, own)) {
+            self.backends_kept = 0;
             self.backends.promise(elder.worker);
-            self.promised.push_back(elder.worker);
+            return Due::Worker(elder.worker);
         }
-        Due::Nowhere
+        Due::Here
     }
 
     /// Whether a backend that could serve a client of this worker is due to an older one elsewhere: at once if that is
@@ -156,7 +158,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     }
 
     /// The client of another worker that has lacked a backend longest.
-    fn elder(&mut self) -> Option<crate::places::Elder> {
+    fn elder(&mut self) -> Option<Elder> {
         if !self.is_attentive {
             return None;
         }
@@ -166,8 +168,17 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.look_away()
     }
 
+    /// Of other workers' clients, the one that has lacked a backend of this kind longest, and one of any other kind.
+    fn elders(&mut self, kind: u32) -> (Option<Elder>, Option<Elder>) {
+        if self.elder().is_none() {
+            return (None, None);
+        }
+        let (all, own) = (&self.backends, self.worker);
+        (all.oldest_other_of(own, kind), all.oldest_other_but(own, kind))
+    }
+
     /// Other workers have to tell it from now on when their clients lack backends.
-    fn look_away(&mut self) -> Option<crate::places::Elder> {
+    fn look_away(&mut self) -> Option<Elder> {
         self.is_attentive = false;
         self.backends.set_attentive(self.worker, false);
         // Both sides publish first and look second, so one of them sees the other.
@@ -483,16 +494,19 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     }
 
     /// Tells the other workers how many here another backend would serve at once: no more than there are slots for.
-    pub(super) fn publish_demand(&self) {
+    pub(super) fn publish_demand(&mut self) {
         if self.backends.workers() == 1 {
             return;
         }
+        for (key, since) in self.keys.moved_demands() {
+            self.backends.publish_kind(self.worker, kind_of(key), since);
+        }
         let count = self.keys.demand();
         if count == 0 {
-            return self.backends.publish(self.worker, 0, None);
+            return self.backends.publish(self.worker, 0, []);
         }
         let free = self.slots.limit().saturating_sub(self.slots.held()) as usize;
-        let oldest = self.keys.first_demand(None).map(|(since, key)| (since, kind_of(key)));
+        let oldest = self.keys.demands().map(|(since, key)| (since, kind_of(key))).take(2);
         self.backends.publish(self.worker, count.min(free.max(1)), oldest);
     }
 }

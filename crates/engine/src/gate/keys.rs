@@ -73,6 +73,9 @@ struct Lists<K> {
     /// How many another backend would serve at once, and the keys that they have; the longest waiter's is in front.
     demand: usize,
     demanding: Front<(Instant, K)>,
+    /// Keys for which that has changed; with one worker, none is noted.
+    moved: Vec<(K, Option<Instant>)>,
+    is_told: bool,
     /// Keys with waiters set aside, and keys with an idle backend.
     aside: Front<K>,
     idle: Front<K>,
@@ -166,11 +169,14 @@ impl<W, L> Keyed<W, L> {
 }
 
 impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
-    pub(super) fn new(classes: usize) -> Self {
+    /// `is_told`: other workers are told how long keys' clients lack backends.
+    pub(super) fn new(classes: usize, is_told: bool) -> Self {
         let lists = Lists {
             classes: (0..classes).map(|_| ClassLists::default()).collect(),
             demand: 0,
             demanding: Front::default(),
+            moved: Vec::new(),
+            is_told,
             aside: Front::default(),
             idle: Front::default(),
         };
@@ -263,7 +269,17 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
 
     /// Since when the oldest of these has waited, and its key; without those of one key, if that is told.
     pub(super) fn first_demand(&self, but: Option<K>) -> Option<(Instant, K)> {
-        self.lists.demanding.iter().find(|(_, key)| Some(*key) != but).copied()
+        self.demands().find(|(_, key)| Some(*key) != but)
+    }
+
+    /// Keys whose clients another backend would serve at once, and since when the oldest has waited, which is the order.
+    pub(super) fn demands(&self) -> impl Iterator<Item = (Instant, K)> + '_ {
+        self.lists.demanding.iter().copied()
+    }
+
+    /// Keys for which that has changed since this was asked last. A key may come again; the last one is right.
+    pub(super) fn moved_demands(&mut self) -> impl Iterator<Item = (K, Option<Instant>)> + '_ {
+        self.lists.moved.drain(..)
     }
 
     /// Keys with waiters set aside.
@@ -326,6 +342,9 @@ impl<K: Copy + Ord> Lists<K> {
         let since = keyed.waits_since().filter(|_| demand > 0);
         let was = std::mem::replace(&mut keyed.listed.demands_since, since);
         relist(&mut self.demanding, key, was, since);
+        if self.is_told && was != since {
+            self.moved.push((key, since));
+        }
         let is_aside = keyed.queues.iter().any(|queue| queue.aside() > 0);
         if std::mem::replace(&mut keyed.listed.is_aside, is_aside) != is_aside {
             enlist(&mut self.aside, key, is_aside);

@@ -377,7 +377,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 
     /// Tells the other workers how many here wait for nothing but a slot, and how many for nothing
     /// but a backend: what is given back must not go to a worker that cannot use it while others wait.
-    pub(super) fn publish(&self) {
+    pub(super) fn publish(&mut self) {
         if !self.slots.is_told() && self.backends.workers() == 1 {
             return;
         }
