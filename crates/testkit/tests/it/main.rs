@@ -60,6 +60,7 @@ mod mirrors;
 mod mysql;
 mod names;
 mod outside;
+mod own_sources;
 mod own_writes;
 mod package;
 mod pages;

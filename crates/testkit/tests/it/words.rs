@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::tidy::{listed, root, sources, without_strings};
+use crate::own_sources::{listed, root, sources, without_strings};
 
 /// A word of the glossary.
 #[derive(Debug, PartialEq, Eq)]
