@@ -34,6 +34,9 @@ pub(crate) struct Extent {
     /// Ends at the first world that is wrong, and does not look for the shortest program.
     #[arg(long)]
     first: bool,
+    /// Clients share connections, of a server and its readers. These worlds are not all right yet, and one may not end.
+    #[arg(long)]
+    shared: bool,
     /// Prints each command that the server hears.
     #[arg(long)]
     tell: bool,
@@ -43,6 +46,12 @@ pub(crate) struct Extent {
     /// With `--plants`: only those whose names contain this.
     #[arg(long, default_value = "", requires = "plants")]
     only: String,
+}
+
+impl Extent {
+    fn shape(&self, seed: u64) -> Shape {
+        if self.shared { Shape::shared(seed) } else { Shape::of(seed) }
+    }
 }
 
 fn seeds(text: &str) -> Result<Range<u64>, String> {
@@ -89,7 +98,7 @@ pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
                     if seed >= end || is_late || is_enough || interrupt.check().is_err() {
                         return;
                     }
-                    let report = world::run(&Shape { tells: extent.tell, ..Shape::of(seed) });
+                    let report = world::run(&Shape { tells: extent.tell, ..extent.shape(seed) });
                     let mut sum = lock(&sum);
                     sum.0.add(seed, &report);
                     if let Some(fault) = report.fault {
@@ -118,7 +127,7 @@ pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
     sum.wrong.sort_unstable();
     let Some(first) = sum.wrong.first() else { return Ok(()) };
     if !extent.first {
-        explain(*first);
+        explain(&extent.shape(*first));
     }
     bail!("{} of these worlds are wrong: {:?}", sum.wrong.len(), sum.wrong);
 }
@@ -159,19 +168,19 @@ fn kind(outcome: &Outcome) -> String {
 }
 
 /// Prints the shortest program that shows what is wrong in a world.
-fn explain(seed: u64) {
-    let shape = Shape::of(seed);
+fn explain(shape: &Shape) {
+    let seed = shape.seed;
     eprintln!("seed {seed}: looking for the shortest program that shows it");
     let kind = |program: &_| {
-        let fault = world::run_program(&shape, program).fault;
+        let fault = world::run_program(shape, program).fault;
         fault.map(|fault| std::mem::discriminant(&fault))
     };
-    let program = world::program(&shape);
+    let program = world::program(shape);
     // What is left of a program may be wrong in another way.
     let first = kind(&program);
     let program = shrink::shrink(&program, |program| kind(program) == first);
-    println!("\n{}\n{}", sim::configuration::first(&shape), text::print(&program));
-    if let Some(fault) = world::run_program(&shape, &program).fault {
+    println!("\n{}\n{}", sim::configuration::first(shape), text::print(&program));
+    if let Some(fault) = world::run_program(shape, &program).fault {
         println!("{fault}");
     }
 }

@@ -218,7 +218,9 @@ impl Process {
             tell("backends that a client holds", held.count());
             let busy = backends.values().filter(|it| !it.in_flight.borrow().is_empty());
             tell("backends with something in flight", busy.count());
-            tell("statements that no server takes", worker.upkeep.stranded.borrow().len());
+            let stranded = worker.upkeep.stranded.borrow();
+            let waiting = stranded.iter().filter(|it| it.is_good()).count();
+            tell("statements that no server takes", waiting);
             for local in worker.locals() {
                 tell("statements in a queue", local.gate.borrow().waiting());
             }

@@ -5,6 +5,7 @@ use testkit::differ::peer;
 use testkit::differ::program::USERS;
 
 use crate::dice::Dice;
+use crate::net::host_of_server;
 use crate::world::Shape;
 
 /// Of all users.
@@ -33,12 +34,26 @@ pub(crate) fn draw(shape: &Shape, drawn: &mut Dice) -> String {
     let wait = if shape.faults { *drawn.pick(&["120s", "1s", "300ms", "20ms"]) } else { "120s" };
     let shares = *drawn.pick(&["off", "off", "on"]);
     let rules = rules(drawn, shape.faults);
+    let (address, servers) = match shape.readers {
+        0 => ("address = \"10.0.0.2:3306\"\n", String::new()),
+        readers => ("", servers(readers)),
+    };
     format!(
-        "listen = \"10.0.0.1:6033\"\nworkers = {workers}\n[server]\naddress = \"10.0.0.2:3306\"\ntls = \"off\"\n\
+        "listen = \"10.0.0.1:6033\"\nworkers = {workers}\n[server]\n{address}tls = \"off\"\n\
          connections_max = {connections}\nlimit = {limit}\npipeline = {pipeline}\n\
          share_reads = \"{shares}\"\n[tls]\nmode = \"off\"\n\
-         [limits]\nwait = \"{wait}\"\n[console]\nlisten = []\n[http]\nlisten = []\n{users}{CLASSES}{rules}"
+         [limits]\nwait = \"{wait}\"\n[console]\nlisten = []\n[http]\nlisten = []\n{users}{CLASSES}{servers}{rules}"
     )
+}
+
+/// The server that is written to, and those that are read from.
+fn servers(readers: usize) -> String {
+    let servers = (0..=readers).map(|at| {
+        format!("[[servers]]\nname = \"s{at}\"\naddress = \"{}:3306\"\n", host_of_server(at))
+    });
+    // A client that has connected anew finds what it wrote before.
+    let routing = "[routing]\nmode = \"split\"\nreads_by = \"user\"\n";
+    format!("{}{routing}", servers.collect::<String>())
 }
 
 const CLASSES: &str =

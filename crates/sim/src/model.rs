@@ -36,8 +36,8 @@ pub struct Model {
     dice: Dice,
     /// Statements take up to so long.
     pub slowness: u64,
-    /// Each command that it hears is printed.
-    pub tells: bool,
+    /// Each command that it hears is printed, behind this number of the server.
+    pub tells: Option<usize>,
     /// What it does wrong.
     pub flaw: Option<Flaw>,
 }
@@ -109,7 +109,7 @@ const SEQUENCE_OF_REPLIES: u8 = 1;
 impl Model {
     pub fn new(dice: Dice) -> Self {
         let (connections, tables) = (BTreeMap::new(), Tables::default());
-        Self { tables, connections, next_thread: 10, dice, slowness: 3, tells: false, flaw: None }
+        Self { tables, connections, next_thread: 10, dice, slowness: 3, tells: None, flaw: None }
     }
 
     pub fn tables(&mut self) -> &mut Tables {
@@ -241,6 +241,7 @@ impl Model {
         };
         connection.capabilities = login.capabilities;
         let mut session = Session::new(&String::from_utf8_lossy(&login.user));
+        session.reports = tables.reports;
         let mut out = Out::new(login.capabilities, 2);
         let schema = login.schema.map(|name| String::from_utf8_lossy(&name).into_owned());
         let entered = match schema.filter(|name| !name.is_empty()) {
@@ -272,9 +273,9 @@ impl Model {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let (thread, capabilities) = (connection.thread, connection.capabilities);
         let (first, body) = payload.split_first().unwrap_or((&0, &[]));
-        if self.tells {
-            let body = String::from_utf8_lossy(body);
-            eprintln!("{now:>8} ms  connection {thread}  {first:02x} {}", body.escape_debug());
+        if let Some(number) = self.tells {
+            let body = String::from_utf8_lossy(body).escape_debug().to_string();
+            eprintln!("{now:>8} ms  server {number}  connection {thread}  {first:02x} {body}");
         }
         let is = |opcode: Opcode| *first == opcode as u8;
         let mut out = Out::new(capabilities, SEQUENCE_OF_REPLIES);
@@ -552,6 +553,7 @@ impl Connection {
     fn begin_anew(&mut self, change: Option<&[u8]>, tables: &Tables, out: &mut Out) {
         let Some(session) = &mut self.session else { return };
         let mut fresh = Session::new(&session.user);
+        fresh.reports = session.reports;
         match change.map(user_of) {
             None => fresh.schema = session.schema.take(),
             Some(None) => {}

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -13,14 +13,17 @@ use backend::stream::memory::{self, Far, Memory, Near, Post};
 use testkit::differ::peer::Link;
 
 use crate::dice::Dice;
-use crate::model::tables::hash;
+use crate::model::tables::{Tables, hash};
 use crate::model::{Deed, Model};
 
-/// The network and the server behind it.
+/// The network and the servers behind it.
 pub struct Net {
     /// Milliseconds since the world began.
     pub now: u64,
-    pub model: Model,
+    /// The first one is written to; the others take over what it stores, later.
+    pub servers: Vec<Server>,
+    /// So far their changes are on their way to the others.
+    replicated: u64,
     dice: Dice,
     post: Post,
     connections: BTreeMap<u64, Connection>,
@@ -29,14 +32,31 @@ pub struct Net {
     next_event: u64,
     /// Bytes that the process may have under way on a connection.
     pub room: usize,
-    /// New connections to the server are refused.
-    pub is_server_down: bool,
     /// A hash of all bytes that were sent, by whom and when.
     pub digest: u64,
-    /// The server does nothing before this time.
-    pub stands_until: u64,
     /// The process has no file descriptor left before this time.
     pub descriptors_from: u64,
+}
+
+/// A server, and how it is.
+pub struct Server {
+    pub model: Model,
+    /// It is down until then: new connections are refused.
+    pub comes_up: Option<u64>,
+    /// It does nothing before this time.
+    pub stands_until: u64,
+    /// When it has taken over what is on its way to it.
+    applies: u64,
+}
+
+impl Server {
+    pub const fn new(model: Model) -> Self {
+        Self { model, comes_up: None, stands_until: 0, applies: 0 }
+    }
+
+    fn due(&self) -> Option<u64> {
+        self.model.due().map(|due| due.max(self.stands_until))
+    }
 }
 
 /// A connection.
@@ -51,9 +71,11 @@ struct Connection {
 }
 
 /// What a connection's end outside the process belongs to.
+#[derive(Clone)]
 enum Other {
     Client(Arc<Mutex<Inbox>>),
-    Server,
+    /// This one of the servers.
+    Server(usize),
     /// A client that talks to the server directly.
     Direct(Arc<Mutex<Inbox>>),
 }
@@ -78,6 +100,8 @@ enum Event {
     Reset(u64),
     /// What a connection's end in the process has sent is looked at again.
     Look(u64),
+    /// This server takes over what the first one had stored.
+    Apply(usize, Arc<Tables>),
 }
 
 pub type Shared = Arc<Mutex<Net>>;
@@ -88,10 +112,13 @@ pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Net {
-    pub fn new(model: Model, dice: Dice) -> Self {
+    /// A network with these servers, which have stored the same.
+    pub fn new(mut servers: Vec<Server>, dice: Dice) -> Self {
+        let replicated = servers[0].model.tables().changes;
         Self {
             now: 0,
-            model,
+            servers,
+            replicated,
             dice,
             post: Post::default(),
             connections: BTreeMap::new(),
@@ -99,9 +126,7 @@ impl Net {
             events: BTreeMap::new(),
             next_event: 0,
             room: 1 << 20,
-            is_server_down: false,
             digest: 0,
-            stands_until: 0,
             descriptors_from: 0,
         }
     }
@@ -118,20 +143,47 @@ impl Net {
         memory::connection(self.next_number, addresses, self.room, &self.post)
     }
 
-    /// The process connects to the server.
-    pub fn dial(&mut self) -> io::Result<Memory> {
+    /// The process connects to this server.
+    pub fn dial(&mut self, host: &str) -> io::Result<Memory> {
         if !self.has_descriptors() {
             return Err(io::Error::from_raw_os_error(EMFILE));
         }
-        if self.is_server_down {
-            return Err(io::ErrorKind::ConnectionRefused.into());
-        }
-        let (near, far) = self.near((address(2, 3306), address(1, 40_000)));
-        let number = self.add(Some(far), Other::Server);
-        let mut deeds = Vec::new();
-        self.model.accept(number, &mut deeds);
-        self.carry_out(deeds);
+        let at = (0..self.servers.len()).find(|at| host_of_server(*at).to_string() == host);
+        let is_up = |at: &usize| self.servers[*at].comes_up.is_none();
+        let at = at.filter(is_up).ok_or(io::ErrorKind::ConnectionRefused)?;
+        let (near, far) = self.near(((host_of_server(at), 3306).into(), address(1, 40_000)));
+        let number = self.add(Some(far), Other::Server(at));
+        self.at_server(at, |model, _, deeds| model.accept(number, deeds));
         Ok(near)
+    }
+
+    /// Has a server do something, and what it does in turn.
+    fn at_server(&mut self, at: usize, act: impl FnOnce(&mut Model, u64, &mut Vec<Deed>)) {
+        let mut deeds = Vec::new();
+        act(&mut self.servers[at].model, self.now, &mut deeds);
+        self.carry_out(deeds);
+        self.replicate();
+    }
+
+    /// What the first server has stored is on its way to the others.
+    fn replicate(&mut self) {
+        let is_alone = self.servers.len() == 1;
+        let stored = self.servers[0].model.tables();
+        if is_alone || stored.changes == self.replicated {
+            return;
+        }
+        self.replicated = stored.changes;
+        let stored = Arc::new(stored.stored());
+        for at in 1..self.servers.len() {
+            let lag = match self.dice.below(20) {
+                0 => 100 + self.dice.below(2000),
+                1..6 => 1 + self.dice.below(60),
+                _ => 1,
+            };
+            let applies = (self.now + lag).max(self.servers[at].applies);
+            self.servers[at].applies = applies;
+            self.schedule(applies, Event::Apply(at, Arc::clone(&stored)));
+        }
     }
 
     /// Whether the process can have another connection.
@@ -154,9 +206,7 @@ impl Net {
     pub fn connect_directly(&mut self) -> Box<dyn Link> {
         let inbox = Arc::new(Mutex::new(Inbox::default()));
         let number = self.add(None, Other::Direct(Arc::clone(&inbox)));
-        let mut deeds = Vec::new();
-        self.model.accept(number, &mut deeds);
-        self.carry_out(deeds);
+        self.at_server(0, |model, _, deeds| model.accept(number, deeds));
         Box::new(ClientEnd { number, inbox, post: self.post.clone() })
     }
 
@@ -226,7 +276,7 @@ impl Net {
         let Some(connection) = self.connections.get(&number) else { return };
         let mut ends = None;
         if let Some(far) = connection.far.clone() {
-            let is_up = matches!(connection.other, Other::Server);
+            let is_up = matches!(connection.other, Other::Server(_));
             // Sometimes the peer does not take all at once.
             let most = match self.dice.below(10) {
                 0 => 1 + self.dice.below(300) as usize,
@@ -291,15 +341,14 @@ impl Net {
     }
 
     fn model_due(&self) -> Option<u64> {
-        self.model.due().map(|due| due.max(self.stands_until))
+        self.servers.iter().filter_map(Server::due).min()
     }
 
     /// Does the next thing that is due by now. False: there is none.
     pub fn step(&mut self) -> bool {
-        if self.model_due().is_some_and(|due| due <= self.now) {
-            let mut deeds = Vec::new();
-            self.model.tick(self.now, &mut deeds);
-            self.carry_out(deeds);
+        let is_due = |server: &Server| server.due().is_some_and(|due| due <= self.now);
+        if let Some(at) = self.servers.iter().position(is_due) {
+            self.at_server(at, Model::tick);
             return true;
         }
         let Some((&key, _)) = self.events.iter().next().filter(|((at, _), _)| *at <= self.now)
@@ -318,53 +367,71 @@ impl Net {
         | Event::UpEnds(number)
         | Event::DownEnds(number)
         | Event::Look(number)
-        | Event::Reset(number)) = &event;
+        | Event::Reset(number)) = &event
+        else {
+            if let Event::Apply(at, stored) = event {
+                self.servers[at].model.tables().apply(&stored);
+            }
+            return;
+        };
         let number = *number;
         let Some(connection) = self.connections.get(&number) else { return };
-        let is_server = matches!(connection.other, Other::Server | Other::Direct(_));
-        let far = connection.far.clone();
-        let inbox = match &connection.other {
-            Other::Client(inbox) | Other::Direct(inbox) => Some(Arc::clone(inbox)),
-            Other::Server => None,
+        let (other, far) = (connection.other.clone(), connection.far.clone());
+        let (server, inbox) = match other {
+            Other::Server(at) => (Some(at), None),
+            Other::Direct(inbox) => (Some(0), Some(inbox)),
+            Other::Client(inbox) => (None, Some(inbox)),
         };
-        let mut deeds = Vec::new();
-        match event {
-            Event::Up(_, bytes) if is_server => {
-                self.model.hear(number, &bytes, self.now, &mut deeds);
+        let close = |far: Option<Far>| far.into_iter().for_each(|far| far.close());
+        match (event, server) {
+            (Event::Up(_, bytes), Some(at)) => {
+                self.at_server(at, |model, now, deeds| model.hear(number, &bytes, now, deeds));
             }
-            Event::Up(_, bytes) => far.into_iter().for_each(|far| far.deliver(&bytes)),
-            Event::Down(_, bytes) => match inbox {
+            (Event::Up(_, bytes), None) => far.into_iter().for_each(|far| far.deliver(&bytes)),
+            (Event::Down(_, bytes), _) => match inbox {
                 Some(inbox) => lock(&inbox).hear(&bytes),
                 None => far.into_iter().for_each(|far| far.deliver(&bytes)),
             },
-            Event::UpEnds(_) if is_server => self.model.forget(number, self.now, &mut deeds),
-            Event::UpEnds(_) => far.into_iter().for_each(|far| far.close()),
-            Event::DownEnds(_) => match inbox {
+            (Event::UpEnds(_), Some(at)) => self.forget(at, number),
+            (Event::UpEnds(_), None) => close(far),
+            (Event::DownEnds(_), _) => match inbox {
                 Some(inbox) => lock(&inbox).end(false),
-                None => far.into_iter().for_each(|far| far.close()),
+                None => close(far),
             },
-            Event::Look(_) => self.collect_from(number),
-            Event::Reset(_) => {
+            (Event::Look(_), _) => self.collect_from(number),
+            (Event::Reset(_), _) => {
                 far.iter().for_each(Far::reset);
                 inbox.iter().for_each(|inbox| lock(inbox).end(true));
-                if is_server {
-                    self.model.forget(number, self.now, &mut deeds);
+                if let Some(at) = server {
+                    self.forget(at, number);
                 }
             }
+            (Event::Apply(..), _) => {}
         }
-        self.carry_out(deeds);
     }
 
-    /// The server dies: its connections break.
-    pub fn crash(&mut self) {
-        let mut deeds = Vec::new();
-        self.model.crash(self.now, &mut deeds);
-        self.carry_out(deeds);
+    /// A connection is gone for its server.
+    fn forget(&mut self, at: usize, number: u64) {
+        self.at_server(at, |model, now, deeds| model.forget(number, now, deeds));
+    }
+
+    /// Servers that are due come up again.
+    pub fn come_up(&mut self) {
+        for server in &mut self.servers {
+            server.comes_up = server.comes_up.filter(|at| *at > self.now);
+        }
+    }
+
+    /// A server dies: its connections break, until it comes up again.
+    pub fn crash(&mut self, at: usize, comes_up: u64) {
+        self.servers[at].comes_up = Some(comes_up);
+        self.at_server(at, Model::crash);
     }
 
     /// A connection breaks, of those between the process and the server or of clients.
     pub fn cut(&mut self, of_server: bool) {
-        let fits = |connection: &Connection| matches!(connection.other, Other::Server) == of_server;
+        let fits =
+            |connection: &Connection| matches!(connection.other, Other::Server(_)) == of_server;
         let all: Vec<_> =
             self.connections.iter().filter(|(_, it)| fits(it)).map(|(at, _)| *at).collect();
         if !all.is_empty() {
@@ -373,16 +440,20 @@ impl Net {
         }
     }
 
-    /// A connection, or its statement, is killed at the server.
-    pub fn kill(&mut self) {
-        let mut deeds = Vec::new();
-        self.model.kill_any(self.now, &mut deeds);
-        self.carry_out(deeds);
+    /// A connection, or its statement, is killed at a server.
+    pub fn kill(&mut self, at: usize) {
+        self.at_server(at, Model::kill_any);
     }
 }
 
 /// "Too many open files", on Linux.
 const EMFILE: i32 = 24;
+
+/// Where this one of the servers is.
+pub fn host_of_server(at: usize) -> Ipv4Addr {
+    let last = if at == 0 { 2 } else { 10 + at as u8 };
+    Ipv4Addr::new(10, 0, 0, last)
+}
 
 fn address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, host], port))

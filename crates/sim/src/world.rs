@@ -1,6 +1,6 @@
 //! One world: its clients, the process, the server, and what happens to them; all of it by a seed.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backend::address::Address;
 use backend::stream::memory::{self, Memory};
 use proxy::simulation::Process;
 use testkit::differ::compare::{self, Difference};
@@ -22,9 +23,9 @@ use wire::auth::Plugin;
 use crate::configuration;
 use crate::dice::Dice;
 use crate::judge;
-use crate::model::tables::{Table, Tables};
+use crate::model::tables::{Place, Table, Tables};
 use crate::model::{Flaw, Model};
-use crate::net::{Net, Shared, lock};
+use crate::net::{Net, Server, Shared, lock};
 use crate::programs;
 
 /// What a world is like.
@@ -41,6 +42,10 @@ pub struct Shape {
     pub reloads: bool,
     /// So often a new process takes over.
     pub upgrades: usize,
+    /// Besides the server that is written to: each has what that one had a while ago.
+    pub readers: usize,
+    /// The servers report changes of sessions, so clients share connections.
+    pub shares: bool,
     /// What the server does wrong to the process, and to no client that asks it directly.
     pub flaw: Option<Flaw>,
     /// What the server hears is printed.
@@ -58,7 +63,15 @@ impl Shape {
             (1 + dice.below(most_clients) as usize, 5 + dice.below(most_steps) as usize);
         let (faults, reloads) = (dice.once_in(2), dice.once_in(2));
         let upgrades = *dice.pick(&[0, 0, 1, 2]);
-        Self { seed, clients, steps, faults, reloads, upgrades, flaw: None, tells: false }
+        let (readers, shares) = (0, false);
+        let (flaw, tells) = (None, false);
+        Self { seed, clients, steps, faults, reloads, upgrades, readers, shares, flaw, tells }
+    }
+
+    /// The same where clients share connections, of a server and its readers.
+    pub fn shared(seed: u64) -> Self {
+        let readers = *Dice::of(seed, "readers").pick(&[0, 0, 0, 1, 2]);
+        Self { readers, shares: true, ..Self::of(seed) }
     }
 }
 
@@ -176,8 +189,6 @@ struct World<'a> {
     began: Instant,
     faults: RefCell<Dice>,
     reloads: RefCell<Dice>,
-    /// When the server comes up again.
-    comes_up: Cell<Option<u64>>,
 }
 
 /// What clients have seen, step by step of the program.
@@ -195,18 +206,15 @@ const RETRIES: usize = 300;
 impl<'a> World<'a> {
     fn begin(shape: &'a Shape, program: &'a Program, passage: Passage) -> Self {
         assert!(Handle::try_current().is_ok(), "elsewhere the time is that of the real clock");
-        let mut model = Model::new(Dice::of(shape.seed, "model"));
-        furnish(model.tables(), program.clients.len());
-        if passage == Passage::Through {
-            (model.flaw, model.tells) = (shape.flaw, shape.tells);
-        }
-        let mut net = Net::new(model, Dice::of(shape.seed, "network"));
+        let servers =
+            (0..=shape.readers).map(|at| Server::new(server(shape, program, passage, at)));
+        let mut net = Net::new(servers.collect(), Dice::of(shape.seed, "network"));
         net.room = *Dice::of(shape.seed, "room").pick(&[300, 5000, 1 << 16, 1 << 20]);
         let net = Arc::new(Mutex::new(net));
         let faults = RefCell::new(Dice::of(shape.seed, "faults"));
         let reloads = RefCell::new(Dice::of(shape.seed, "reloads"));
-        let (began, comes_up) = (Instant::now(), Cell::new(None));
-        Self { shape, program, passage, net, began, faults, reloads, comes_up }
+        let began = Instant::now();
+        Self { shape, program, passage, net, began, faults, reloads }
     }
 
     /// Starts the process, if there is to be one.
@@ -215,8 +223,12 @@ impl<'a> World<'a> {
             return Ok(None);
         }
         let net = Arc::clone(&self.net);
-        backend::dial::simulated::enter(move |_| {
-            let dialled = lock(&net).dial().map(Into::into);
+        backend::dial::simulated::enter(move |address| {
+            let host = match address {
+                Address::Tcp { host, .. } => host,
+                Address::Unix(_) => "",
+            };
+            let dialled = lock(&net).dial(host).map(Into::into);
             Box::pin(std::future::ready(dialled))
         });
         Process::start(&configuration::draw(self.shape, &mut self.reloads.borrow_mut())).map(Some)
@@ -285,7 +297,7 @@ impl<'a> World<'a> {
             .map(|it| it.clone().unwrap_or(Outcome::Skipped))
             .collect();
         let mut net = lock(&self.net);
-        let (marks, digest) = (net.model.tables().marks.clone(), net.digest);
+        let (marks, digest) = (net.servers[0].model.tables().marks.clone(), net.digest);
         Run { trace: outcomes, anew, marks, digest, fault }
     }
 
@@ -340,24 +352,18 @@ impl<'a> World<'a> {
     /// Has something go wrong, now and then.
     fn fault(&self, net: &mut Net) {
         let mut dice = self.faults.borrow_mut();
-        if self.comes_up.get().is_some_and(|at| at <= net.now) {
-            self.comes_up.set(None);
-            net.is_server_down = false;
-        }
+        net.come_up();
         if !dice.once_in(150) {
             return;
         }
+        let at = dice.below(net.servers.len() as u64) as usize;
         match dice.below(9) {
             0 | 1 => net.cut(true),
             2 => net.cut(false),
-            3 => {
-                net.crash();
-                net.is_server_down = true;
-                self.comes_up.set(Some(net.now + 1 + dice.below(3000)));
-            }
-            4 => net.stands_until = net.now + 1 + dice.below(4000),
+            3 => net.crash(at, net.now + 1 + dice.below(3000)),
+            4 => net.servers[at].stands_until = net.now + 1 + dice.below(4000),
             5 => net.descriptors_from = net.now + 1 + dice.below(4000),
-            _ => net.kill(),
+            _ => net.kill(at),
         }
     }
 
@@ -457,6 +463,22 @@ fn door() -> Door {
         plugin: Plugin::NativePassword,
         beside: None,
     }
+}
+
+/// This one of the servers; the first one is written to.
+fn server(shape: &Shape, program: &Program, passage: Passage, at: usize) -> Model {
+    let mut model = Model::new(Dice::of(shape.seed, &format!("model {at}")));
+    furnish(model.tables(), program.clients.len());
+    model.tables().place = match at {
+        _ if shape.readers == 0 => Place::Alone,
+        0 => Place::Writer,
+        _ => Place::Reader,
+    };
+    model.tables().reports = shape.shares;
+    if passage == Passage::Through {
+        (model.flaw, model.tells) = (shape.flaw, shape.tells.then_some(at));
+    }
+    model
 }
 
 fn furnish(tables: &mut Tables, clients: usize) {

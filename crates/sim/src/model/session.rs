@@ -14,7 +14,7 @@ use wire::response::Status;
 use wire::tracker::{Change, put_change};
 
 use super::reply::{Answer, End, ModelError, Row};
-use super::tables::{Table, Tables};
+use super::tables::{Place, Table, Tables};
 use super::tokens::Token;
 
 /// Numbers from here on are marks: each is written by one statement of a world.
@@ -51,8 +51,14 @@ pub struct Session {
     last_insert_id: u64,
     row_count: i64,
     diagnostics: Vec<(&'static str, u16, String)>,
+    /// None of them is of a statement before.
+    has_cleared: bool,
     changes: Vec<u8>,
     characteristics: &'static str,
+    /// What its server is, and how far it has come.
+    server: (Place, String),
+    /// It reports changes if it is asked to.
+    pub reports: bool,
 }
 
 /// Its name, the tables as they were written by then, and how many numbers were.
@@ -97,8 +103,11 @@ impl Session {
             last_insert_id: 0,
             row_count: 0,
             diagnostics: Vec::new(),
+            has_cleared: false,
             changes: Vec::new(),
             characteristics: "",
+            server: (Place::Alone, String::new()),
+            reports: false,
         }
     }
 
@@ -112,6 +121,9 @@ impl Session {
 
     /// What the end of a reply says; it takes what has changed if an OK packet can report it.
     pub fn end(&mut self, is_ok: bool) -> End {
+        if !self.reports {
+            self.changes.clear();
+        }
         let mut status = 0;
         for (is, flag) in [
             (self.is_on("autocommit"), Status::AUTOCOMMIT),
@@ -125,7 +137,8 @@ impl Session {
             status |= if is { flag.0 } else { 0 };
         }
         let changes = if is_ok { std::mem::take(&mut self.changes) } else { Vec::new() };
-        End { status, warnings: self.diagnostics.len() as u16, changes }
+        let warnings = if self.has_cleared { self.diagnostics.len() as u16 } else { 0 };
+        End { status, warnings, changes }
     }
 
     /// Milliseconds that it waits for a row.
@@ -137,12 +150,16 @@ impl Session {
     /// Runs one statement. `by` is its connection.
     pub fn run(&mut self, tables: &mut Tables, tokens: &[Token], by: u64) -> Outcome {
         let first = tokens.first().and_then(Token::name).unwrap_or_default().to_owned();
-        let second = tokens.get(1).and_then(Token::name).unwrap_or_default();
-        let keeps = first == "show" && matches!(second, "warnings" | "errors" | "count");
-        if !keeps {
-            self.diagnostics.clear();
+        self.has_cleared = false;
+        if uses_tables(tokens) {
+            self.clear();
         }
+        (self.server, self.reports) = ((tables.place, tables.position()), tables.reports);
+        let before = tables.changes;
         let done = self.understand(tables, tokens, &first, by);
+        if tables.changes != before && !self.in_transaction() {
+            self.track_position(tables);
+        }
         match done {
             Ok(outcome) => {
                 match &outcome {
@@ -157,7 +174,7 @@ impl Session {
                 outcome
             }
             Err(error) => {
-                self.fail(&error);
+                self.add_error(&error);
                 Outcome::Answer(Answer::Error(error))
             }
         }
@@ -165,14 +182,33 @@ impl Session {
 
     /// A statement has failed.
     pub fn fail(&mut self, error: &ModelError) {
+        self.has_cleared = false;
+        self.add_error(error);
+    }
+
+    fn add_error(&mut self, error: &ModelError) {
         self.row_count = -1;
+        self.add_condition("Error", error.code, error.message.clone());
+    }
+
+    /// The first condition of a statement takes the place of those before.
+    fn add_condition(&mut self, level: &'static str, code: u16, message: String) {
+        if !self.has_cleared {
+            self.clear();
+        }
+        self.diagnostics.push((level, code, message));
+    }
+
+    fn clear(&mut self) {
         self.diagnostics.clear();
-        self.diagnostics.push(("Error", error.code, error.message.clone()));
+        self.has_cleared = true;
     }
 
     fn understand(&mut self, tables: &mut Tables, tokens: &[Token], first: &str, by: u64) -> Done {
         let word = |at: usize| tokens.get(at).and_then(Token::name).unwrap_or_default();
         match first {
+            // No statement of it is understood.
+            "begin" if word(1) == "not" => Err(ModelError::syntax()),
             "begin" => self.begin(tables, false),
             "start" if word(1) == "transaction" => {
                 self.begin(tables, word(2) == "read" && word(3) == "only")
@@ -193,6 +229,28 @@ impl Session {
             "set" => self.set(tables, &tokens[1..]),
             "use" => self.enter(tables, word(1)),
             "select" => self.select(tables, tokens, by),
+            "do" if names_description(tokens) => Ok(ok(0)),
+            // What an earlier statement has left is made anew in this way.
+            "do" if tokens.iter().any(|it| it.is_word("union") || it.is_word("benchmark")) => {
+                let count = tokens.windows(3).find_map(|it| match it {
+                    [Token::Word(call), Token::Sign(b'('), Token::Number(count)]
+                        if call == "benchmark" =>
+                    {
+                        count.parse().ok()
+                    }
+                    _ => None,
+                });
+                for _ in 0..count.unwrap_or(0_u32) {
+                    let message = "Truncated incorrect DOUBLE value: 'x'".to_owned();
+                    self.add_condition("Warning", 1292, message);
+                }
+                match tokens.iter().any(|it| it.is_word("union")) {
+                    true => {
+                        Err(ModelError::new(1242, b"21000", "Subquery returns more than 1 row"))
+                    }
+                    false => Ok(ok(0)),
+                }
+            }
             "do" => {
                 let items = read::items(&tokens[1..]);
                 items.into_iter().try_for_each(|item| self.value(item, by).map(|_| ()))?;
@@ -268,6 +326,26 @@ impl Session {
         self.transaction.is_some()
     }
 
+    /// A transaction was committed: a session that tracks all variables is told its place in replication.
+    fn track_position(&mut self, tables: &Tables) {
+        let position = tables.position();
+        if tables.place == Place::Writer && self.variable("session_track_system_variables") == b"*"
+        {
+            let value = position.as_bytes();
+            put_change(&mut self.changes, Change::Variable { name: b"last_gtid", value });
+        }
+    }
+
+    /// A server that is `read_only` takes this.
+    fn may_write(&self, tables: &Tables) -> Result<(), ModelError> {
+        if tables.place != Place::Reader {
+            return Ok(());
+        }
+        let message = "The MariaDB server is running with the --read-only option so it cannot execute this \
+                       statement";
+        Err(ModelError::new(1290, b"HY000", message))
+    }
+
     fn track_state(&mut self) {
         if self.is_on("session_track_state_change") {
             put_change(&mut self.changes, Change::State(b"\x011"));
@@ -275,7 +353,7 @@ impl Session {
     }
 
     pub fn enter(&mut self, tables: &Tables, name: &str) -> Done {
-        if !tables.has_schema(name) {
+        if !tables.has_schema(name) && name != "information_schema" {
             return Err(ModelError::new(1049, b"42000", format!("Unknown database '{name}'")));
         }
         self.schema = Some(name.to_owned());
@@ -297,14 +375,29 @@ impl Session {
     }
 }
 
+/// Whether a statement reads or writes any table, or selects within: only such a one clears what was told of the one
+/// before.
+fn uses_tables(tokens: &[Token]) -> bool {
+    let of_tables = ["from", "join", "into", "table", "update", "delete", "insert", "database"];
+    let is_one = |token: &Token| of_tables.iter().any(|word| token.is_word(word));
+    tokens.iter().any(is_one) || tokens.iter().skip(1).any(|token| token.is_word("select"))
+}
+
+/// Whether a statement names the information schema.
+fn names_description(tokens: &[Token]) -> bool {
+    tokens.iter().any(|token| token.is_word("information_schema"))
+}
+
 /// Variables of a session, and what they are at first: MariaDB 10.11's.
-const VARIABLES: [(&str, &str); 52] = [
+const VARIABLES: [(&str, &str); 54] = [
     ("auto_increment_increment", "1"),
     ("auto_increment_offset", "1"),
     ("autocommit", "ON"),
     ("character_set_client", "utf8mb4"),
     ("character_set_connection", "utf8mb4"),
+    ("character_set_database", "utf8mb4"),
     ("character_set_results", "utf8mb4"),
+    ("collation_database", "utf8mb4_general_ci"),
     ("collation_connection", "utf8mb4_general_ci"),
     ("completion_type", "NO_CHAIN"),
     ("default_storage_engine", "InnoDB"),

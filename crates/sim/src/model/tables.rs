@@ -16,10 +16,25 @@ pub struct Table {
     pub last_id: u64,
 }
 
+/// A server's place in replication.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    #[default]
+    Alone,
+    Writer,
+    /// It takes over what the writer has, and is `read_only`.
+    Reader,
+}
+
 /// Tables by their schemas and names.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     schemas: BTreeMap<String, BTreeMap<String, Table>>,
+    /// So many changes have been made: the position in replication.
+    pub changes: u64,
+    pub place: Place,
+    /// Sessions report all changes if they are asked to; else Flifo has each client keep a connection.
+    pub reports: bool,
     /// Numbers that committed statements have written, and how often: they tell what was lost or done twice.
     pub marks: BTreeMap<u64, u32>,
     /// Rows that all clients write to: which connection has each, and which wait for it.
@@ -35,12 +50,19 @@ pub struct RowLock {
 impl Tables {
     pub fn create_schema(&mut self, name: &str) -> bool {
         let is_new = !self.schemas.contains_key(name);
+        self.changes += u64::from(is_new);
         self.schemas.entry(name.to_owned()).or_default();
         is_new
     }
 
     pub fn drop_schema(&mut self, name: &str) -> bool {
-        self.schemas.remove(name).is_some()
+        let was_there = self.schemas.remove(name).is_some();
+        self.changes += u64::from(was_there);
+        was_there
+    }
+
+    pub fn schemas(&self) -> impl Iterator<Item = &str> {
+        self.schemas.keys().map(String::as_str)
     }
 
     pub fn has_schema(&self, name: &str) -> bool {
@@ -51,19 +73,42 @@ impl Tables {
         self.schemas.get(schema)?.get(name)
     }
 
+    /// A table that is going to be changed.
     pub fn get_mut(&mut self, (schema, name): (&str, &str)) -> Option<&mut Table> {
-        self.schemas.get_mut(schema)?.get_mut(name)
+        let table = self.schemas.get_mut(schema)?.get_mut(name)?;
+        self.changes += 1;
+        Some(table)
     }
 
     /// False: its schema is not there.
     pub fn put(&mut self, (schema, name): (&str, &str), table: Table) -> bool {
         let Some(tables) = self.schemas.get_mut(schema) else { return false };
         tables.insert(name.to_owned(), table);
+        self.changes += 1;
         true
     }
 
     pub fn remove(&mut self, (schema, name): (&str, &str)) -> bool {
-        self.schemas.get_mut(schema).is_some_and(|tables| tables.remove(name).is_some())
+        let tables = self.schemas.get_mut(schema);
+        let was_there = tables.is_some_and(|tables| tables.remove(name).is_some());
+        self.changes += u64::from(was_there);
+        was_there
+    }
+
+    /// What a reader takes over: all that is stored, and how far the writer has come.
+    pub fn stored(&self) -> Self {
+        Self { schemas: self.schemas.clone(), changes: self.changes, ..Self::default() }
+    }
+
+    /// Takes over what the writer had stored.
+    pub fn apply(&mut self, stored: &Self) {
+        self.schemas.clone_from(&stored.schemas);
+        self.changes = stored.changes;
+    }
+
+    /// The position in replication, as MariaDB writes it.
+    pub fn position(&self) -> String {
+        if self.changes == 0 { String::new() } else { format!("0-1-{}", self.changes) }
     }
 
     /// Takes a row for a connection. False: another one has it, and this one waits.

@@ -3,7 +3,7 @@
 use super::write::no_table;
 use super::{Done, Outcome, Session, rows, text};
 use crate::model::reply::{Answer, ModelError};
-use crate::model::tables::{Tables, hash};
+use crate::model::tables::{Place, Tables, hash};
 use crate::model::tokens::Token;
 
 impl Session {
@@ -51,6 +51,9 @@ impl Session {
 
     pub(super) fn select(&mut self, tables: &mut Tables, tokens: &[Token], by: u64) -> Done {
         if let Some(told) = waits_told(tables, tokens) {
+            return Ok(told);
+        }
+        if let Some(told) = described(tables, tokens) {
             return Ok(told);
         }
         let is_from = |token: &Token| token.is_word("from");
@@ -129,8 +132,19 @@ impl Session {
         Ok(match (scope, name) {
             (_, "last_insert_id" | "identity") => number(self.last_insert_id),
             (_, "skip_name_resolve") => b"1".to_vec(),
-            (_, "warning_count" | "error_count") => number(self.diagnostics.len() as u64),
-            ("global", "read_only" | "log_bin" | "wsrep_on") => b"0".to_vec(),
+            (_, "warning_count") => number(self.diagnostics.len() as u64),
+            (_, "error_count") => {
+                number(self.diagnostics.iter().filter(|it| it.0 == "Error").count() as u64)
+            }
+            ("global", "read_only") => u8::from(self.server.0 == Place::Reader).to_string().into(),
+            ("global", "log_bin") => u8::from(self.server.0 == Place::Writer).to_string().into(),
+            ("global", "wsrep_on") => b"0".to_vec(),
+            ("global", "gtid_binlog_state") if self.server.0 == Place::Writer => {
+                self.server.1.clone().into_bytes()
+            }
+            ("global", "gtid_slave_pos") if self.server.0 == Place::Reader => {
+                self.server.1.clone().into_bytes()
+            }
             ("global", "gtid_binlog_state" | "gtid_slave_pos") => Vec::new(),
             _ => match self.variable(name) {
                 _ if !self.variables.contains_key(name) => {
@@ -167,6 +181,7 @@ impl Session {
                 digits.into_bytes()
             }),
             ("row_count", []) => text(&self.row_count),
+            ("found_rows", []) => text(&1),
             ("connection_id", []) => text(&by),
             ("database" | "schema", []) => self.schema.clone().map(String::into_bytes),
             ("user" | "current_user", []) => text(&format!("{}@%", self.user)),
@@ -234,7 +249,7 @@ impl Session {
                         let own =
                             open.and_then(|open| open.own.get(&(schema.clone(), name.clone())));
                         let state = own.copied().unwrap_or(table.state);
-                        sum = hash(sum ^ state, &table.last_id.to_le_bytes());
+                        sum = hash(sum, &state.to_le_bytes());
                     }
                 }
                 _ => {}
@@ -260,6 +275,28 @@ pub(super) fn items(tokens: &[Token]) -> Vec<&[Token]> {
     }
     all.push(&tokens[from..]);
     all
+}
+
+/// What the information schema tells: of schemas, of rights, which all users have, and of views, routines, triggers,
+/// foreign keys and odd tables, of which there are none.
+fn described(tables: &Tables, tokens: &[Token]) -> Option<Outcome> {
+    let parts: Vec<_> = tokens.iter().filter_map(Token::name).collect();
+    let view = parts.windows(3).find(|it| it[0] == "from" && it[1] == "information_schema")?[2];
+    match view {
+        "views" | "routines" | "triggers" | "referential_constraints" | "tables" => {
+            Some(rows(&["name", "body"], Vec::new()))
+        }
+        "user_privileges" => {
+            let rights = ["SELECT", "INSERT", "UPDATE", "DELETE", "TRIGGER", "SHOW VIEW"];
+            let everywhere = rights.map(|right| vec![text(right), text("")]);
+            Some(rows(&["PRIVILEGE_TYPE", ""], everywhere.to_vec()))
+        }
+        "schemata" => {
+            let first = tables.schemas().take(1).map(|name| vec![text(name)]);
+            Some(rows(&["SCHEMA_NAME"], first.collect()))
+        }
+        _ => None,
+    }
 }
 
 /// What InnoDB tells of waits for rows: how many there are, or which connection waits for which.

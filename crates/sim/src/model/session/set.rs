@@ -11,25 +11,6 @@ use crate::model::tokens::Token;
 impl Session {
     pub(super) fn set(&mut self, tables: &mut Tables, tokens: &[Token]) -> Done {
         let word = |at: usize| tokens.get(at).and_then(Token::name).unwrap_or_default();
-        if word(0) == "names" {
-            let set = match tokens.get(1) {
-                Some(Token::Word(set)) => set.clone(),
-                Some(Token::Quoted(set)) => String::from_utf8_lossy(set).into_owned(),
-                _ => return Err(ModelError::syntax()),
-            };
-            let collation = CHARACTER_SETS.iter().find(|(name, _)| *name == set);
-            let (name, collation) = collation.ok_or_else(|| {
-                ModelError::new(1115, b"42000", format!("Unknown character set: '{set}'"))
-            })?;
-            for variable in
-                ["character_set_client", "character_set_connection", "character_set_results"]
-            {
-                self.assign(tables, variable, name.as_bytes().to_vec());
-            }
-            self.assign(tables, "collation_connection", collation.as_bytes().to_vec());
-            self.track_state();
-            return Ok(ok(0));
-        }
         let at = usize::from(matches!(word(0), "session" | "local" | "global"));
         if word(at) == "transaction" {
             return self.set_transaction(tables, &tokens[at + 1..], word(0) == "session");
@@ -38,6 +19,12 @@ impl Session {
         let mut scope = "session".to_owned();
         for item in items(tokens) {
             let mut item = item;
+            if let [Token::Word(names), set, collate @ ..] = item
+                && names == "names"
+            {
+                assigned.extend(names_of(set, collate)?);
+                continue;
+            }
             if let [Token::Word(first), rest @ ..] = item
                 && matches!(&**first, "session" | "local" | "global")
             {
@@ -62,6 +49,11 @@ impl Session {
         }
         for (variable, name, value) in assigned {
             match variable {
+                Some("last_insert_id") => {
+                    let value = value.unwrap_or_default();
+                    self.report("last_insert_id", &value);
+                    self.last_insert_id = String::from_utf8_lossy(&value).parse().unwrap_or(0);
+                }
                 Some(variable) => self.assign(tables, variable, value.unwrap_or_default()),
                 None => {
                     match value {
@@ -115,6 +107,12 @@ impl Session {
         value: &[Token],
     ) -> Result<Assignment, ModelError> {
         let name = if name == "transaction_isolation" { "tx_isolation" } else { name };
+        if name == "pseudo_thread_id" {
+            return Err(denied());
+        }
+        if name == "last_insert_id" {
+            return Ok((Some("last_insert_id"), String::new(), self.value(value, 0)?));
+        }
         let known = VARIABLES.iter().find(|(known, _)| *known == name);
         let (variable, default) = known.ok_or_else(|| {
             ModelError::new(1193, b"HY000", format!("Unknown system variable '{name}'"))
@@ -130,7 +128,7 @@ impl Session {
             ModelError::new(1231, b"42000", message)
         };
         let value = match *default {
-            "ON" | "OFF" => match &given[..] {
+            "ON" | "OFF" if name != "session_track_transaction_info" => match &given[..] {
                 b"1" | b"ON" | b"on" | b"TRUE" => b"ON".to_vec(),
                 b"0" | b"OFF" | b"off" | b"FALSE" => b"OFF".to_vec(),
                 _ => return Err(wrong()),
@@ -144,21 +142,48 @@ impl Session {
         Ok((Some(variable), String::new(), Some(value)))
     }
 
-    pub(super) fn assign(&mut self, tables: &mut Tables, variable: &'static str, value: Vec<u8>) {
+    /// Reports a variable's new value, if it is tracked.
+    fn report(&mut self, variable: &str, value: &[u8]) {
         let tracked = self.variable("session_track_system_variables");
         let is_tracked = tracked == b"*"
             || tracked.split(|byte| *byte == b',').any(|name| name == variable.as_bytes());
         if is_tracked {
-            put_change(
-                &mut self.changes,
-                Change::Variable { name: variable.as_bytes(), value: &value },
-            );
+            put_change(&mut self.changes, Change::Variable { name: variable.as_bytes(), value });
         }
+    }
+
+    pub(super) fn assign(&mut self, tables: &mut Tables, variable: &'static str, value: Vec<u8>) {
+        self.report(variable, &value);
         if variable == "autocommit" && value == b"ON" && self.variable("autocommit") == b"OFF" {
             self.commit(tables);
         }
         self.variables.insert(variable, value);
     }
+}
+
+/// What `SET NAMES` sets.
+fn names_of(set: &Token, collate: &[Token]) -> Result<Vec<Assignment>, ModelError> {
+    let text = |token: &Token| match token {
+        Token::Word(word) => Ok(word.clone()),
+        Token::Quoted(text) => Ok(String::from_utf8_lossy(text).into_owned()),
+        _ => Err(ModelError::syntax()),
+    };
+    let set = text(set)?;
+    let known = CHARACTER_SETS.iter().find(|(name, _)| *name == set);
+    let (name, own) = known.ok_or_else(|| {
+        ModelError::new(1115, b"42000", format!("Unknown character set: '{set}'"))
+    })?;
+    let collation = match collate {
+        [collate, collation] if collate.is_word("collate") => text(collation)?,
+        _ => (*own).to_owned(),
+    };
+    let to = |variable, value: &str| (Some(variable), String::new(), Some(value.into()));
+    Ok(vec![
+        to("character_set_client", name),
+        to("character_set_connection", name),
+        to("character_set_results", name),
+        to("collation_connection", &collation),
+    ])
 }
 
 fn denied() -> ModelError {

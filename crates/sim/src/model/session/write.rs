@@ -18,6 +18,7 @@ impl Session {
         }
         let (schema, name) = self.table_at(tokens, at)?;
         if let Some(row) = name.strip_prefix("hot") {
+            self.may_write(tables)?;
             let row = row.parse().unwrap_or(0);
             self.touch()?;
             if !tables.lock_row(row, by) {
@@ -32,6 +33,7 @@ impl Session {
             self.temporary.insert(name, table);
             return Ok(ok(1 + digest % 3));
         }
+        self.may_write(tables)?;
         self.touch()?;
         if self.transaction.as_ref().is_some_and(|it| it.is_read_only) {
             let message = "Cannot execute statement in a READ ONLY transaction";
@@ -72,7 +74,7 @@ impl Session {
 
     pub(super) fn warn(&mut self, digest: u64) {
         for at in 0..=digest % 3 {
-            self.diagnostics.push(("Warning", 1265, format!("Data truncated {:x}", digest + at)));
+            self.add_condition("Warning", 1265, format!("Data truncated {:x}", digest + at));
         }
     }
 
@@ -109,6 +111,7 @@ impl Session {
         };
         let place = at + skipped;
         if !tokens[at].is_word("table") {
+            self.may_write(tables)?;
             let name = tokens.get(place).and_then(Token::name).ok_or_else(ModelError::syntax)?;
             self.commit(tables);
             return match words[0] {
@@ -158,6 +161,7 @@ impl Session {
         if is_temporary {
             return if is_soft { Ok(ok(0)) } else { Err(unknown_table(&schema, &name)) };
         }
+        self.may_write(tables)?;
         self.commit(tables);
         let place = (&*schema, &*name);
         match words[0] {
