@@ -137,9 +137,9 @@ async fn serve_one<S>(
         .serve_connection(TokioIo::new(Watched::new(stream, Rc::clone(&visit))), service);
     tokio::select! {
         biased;
+        _ = gone => {}
         // Whatever goes wrong with a connection is its client's affair.
         _ = tokio::time::timeout(LIFE, connection) => {}
-        _ = gone => {}
     }
 }
 

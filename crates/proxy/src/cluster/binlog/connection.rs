@@ -147,10 +147,11 @@ pub(super) async fn follow(
     match begin(cluster, id, it, told).await {
         Ok((following, events, asking)) => {
             let ended = tokio::select! {
+                // Time comes before events, which can come without an end.
                 biased;
-                ended = following.take_events(events) => ended,
-                ended = following.ask(asking, it) => ended,
                 () = change(cluster, id, it) => Err(Lost::Changed),
+                ended = following.ask(asking, it) => ended,
+                ended = following.take_events(events) => ended,
             };
             ended.err().unwrap_or(Lost::Changed)
         }
