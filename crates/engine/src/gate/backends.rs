@@ -4,9 +4,9 @@
 //! lanes.
 //!
 //! Room is made when a client begins to wait or stops, and when a backend comes back, not by a clock: an idle backend of
-//! another key is closed, one of another worker is handed over. Where clients wait for backends in several workers, a backend
-//! that comes back goes to the oldest of them, but not with each statement: its own worker's may have waited a little
-//! less long, and a backend serves its own key for a while before it is given up for another one.
+//! another key is closed, one of another worker is handed over. Where clients wait for backends in several workers, a
+//! backend that comes back goes to the oldest of them, but not with each statement: its own worker's may have waited a
+//! little less long, and a backend serves its own key for a while before it is given up for another one.
 
 use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
